@@ -22,6 +22,7 @@
 //	npy      f2 f4 f8 i1..i8 u1..u8 b1, either byte order      f4       vectors
 //	npz      the same, one of several arrays (Member)          -        vectors
 //	safetensors  the same and BF16, one of several (Member)    -        vectors
+//	faiss    flat and IVF-flat indexes, whose ids are keys     -        vectors, keys
 //	hdf5     the same as h5py writes them by default, sets     -        vectors, sets
 //	         of integers (train, size_train)
 //	parquet  columns of numbers, lists of them, and texts      columns  everything
@@ -39,7 +40,7 @@
 //
 // Arrays with more than two dimensions, such as images, are read as one vector a record, the last
 // dimension varying fastest. All files may be compressed by gzip, bzip2 or zstd, but npz, safetensors,
-// hdf5, parquet and arrays of NumPy in column order, which are read at many places; written files are
+// faiss, hdf5, parquet and arrays of NumPy in column order, which are read at many places; written files are
 // compressed by gzip if their name ends in .gz.
 //
 // With no Options.Format the content decides where it can be no other format, then the name, then what

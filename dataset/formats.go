@@ -20,6 +20,7 @@ const (
 	FormatNPZ     = "npz"         // NumPy archive: a zip file of npy files; read only
 	FormatF32     = "f32"         // float32, little-endian, without a header (Options.Dim); read only
 	FormatTensors = "safetensors" // safetensors file of arrays; read only
+	FormatFAISS   = "faiss"       // flat or IVF-flat index of FAISS; read only
 	FormatHDF5    = "hdf5"        // HDF5 file of arrays, as h5py and ann-benchmarks have it; read only
 	FormatParquet = "parquet"     // Parquet file with a column of lists of numbers
 	FormatLines   = "lines"       // a text a line; read only
@@ -83,6 +84,7 @@ func init() {
 			name: FormatTensors, dense: true, plain: true, members: true, seek: true,
 			endings: []string{".safetensors"}, open: openSafetensors,
 		},
+		{name: FormatFAISS, dense: true, plain: true, seek: true, endings: []string{".faiss"}, open: openFAISS},
 		{
 			name: FormatHDF5, dense: true, sparse: true, plain: true, members: true, seek: true,
 			endings: []string{".hdf5", ".h5", ".hdf"}, open: openHDF5,

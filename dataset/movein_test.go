@@ -1,11 +1,17 @@
 package dataset
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // tensorFile makes a safetensors file of a header and the bytes of the tensors.
@@ -114,3 +120,97 @@ func FuzzSafetensors(f *testing.F) {
 }
 
 func FuzzRaw(f *testing.F) { fuzzDecoder(f, Options{Dim: 3}, le([]float32{1, 2, 3, 4, 5, 6, 7})) }
+
+// moved returns a file of testdata/moving. Those of FAISS are by testdata/moving.py.
+func moved(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "moving", name))
+	must(t, err)
+	return data
+}
+
+// TestFAISS reads files that FAISS has written: all have the rows of rows.f32.
+func TestFAISS(t *testing.T) {
+	rows := mustLoad(t, "rows.f32", moved(t, "rows.f32"), Options{Dim: 8})
+	for _, c := range []struct {
+		name, distance string
+		keys           []string // nil: the numbers of the rows
+	}{
+		{"l2", "euclidean", nil}, {"ip", "ip", nil}, {"l1", "FAISS metric 2", nil},
+		{"ivf", "euclidean", from(500)}, {"ivf-sparse", "euclidean", []string{"7", "-1", "1099511627776"}},
+		{"ivf-direct", "euclidean", from(0)}, {"ivf-table", "ip", from(0)},
+		{"ids", "euclidean", from(500)}, {"ids2", "euclidean", from(500)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := map[string][]float32{}
+			for i, r := range rows {
+				if c.keys == nil {
+					want[string(r.Key)] = r.Vector
+				} else if i < len(c.keys) {
+					want[c.keys[i]] = r.Vector
+				}
+			}
+			r, err := Open(filepath.Join("testdata", "moving", c.name+".faiss"), Options{})
+			must(t, err)
+			defer r.Close()
+			s := r.Schema()
+			if s.Format != FormatFAISS || s.Distance != c.distance || s.Keyed != (c.keys != nil) || s.Records != int64(len(want)) {
+				t.Errorf("schema %+v", s)
+			}
+			got, err := readAll(t, r)
+			must(t, err)
+			found := map[string][]float32{}
+			for _, rec := range got {
+				found[string(rec.Key)] = rec.Vector
+			}
+			if d := cmp.Diff(want, found); d != "" || len(got) != len(want) {
+				t.Errorf("%d rows (-want +got):\n%s", len(got), d)
+			}
+		})
+	}
+}
+
+// from are the keys of rows numbered from n on.
+func from(n int) (keys []string) {
+	for i := range 20 {
+		keys = append(keys, strconv.Itoa(n+i))
+	}
+	return keys
+}
+
+// TestFAISSBad: kinds of index that have no vectors as they were, every cut, and numbers that are wrong.
+func TestFAISSBad(t *testing.T) {
+	for name, says := range map[string]string{"hnsw": `type "IHNf"`, "norm": `type "IxPT"`} {
+		_, err := load(t, "x", moved(t, name+".faiss"), Options{})
+		if f := wantFormatError(t, err); !strings.Contains(f.Error(), says) || !strings.Contains(f.Error(), "reconstruct_n") {
+			t.Error(f)
+		}
+	}
+	_, err := load(t, "x.faiss", zipped(t, moved(t, "l2.faiss")), Options{})
+	wantFormatError(t, err)
+	for _, name := range []string{"ip", "ids", "ivf", "ivf-sparse", "ivf-direct", "ivf-table"} {
+		data := moved(t, name+".faiss")
+		for n := range data {
+			_, err := load(t, "x.faiss", data[:n], Options{})
+			wantFormatError(t, err)
+		}
+		_, err := load(t, "x", append(data, 0), Options{})
+		wantFormatError(t, err)
+		// Any byte of a count or a size: read without a panic, and what is read is whole.
+		for i := range data {
+			for _, v := range []byte{0, 0xff, data[i] + 1} {
+				bad := bytes.Clone(data)
+				bad[i] = v
+				_, _ = load(t, "x.faiss", bad, Options{})
+			}
+		}
+	}
+}
+
+func FuzzFAISS(f *testing.F) {
+	var seeds [][]byte
+	for _, name := range []string{"l2", "l1", "ids", "ivf", "ivf-sparse", "ivf-direct", "ivf-table"} {
+		seeds = append(seeds, moved(f, name+".faiss"))
+	}
+	fuzzDecoder(f, Options{Format: FormatFAISS}, seeds...)
+}

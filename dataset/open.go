@@ -379,6 +379,8 @@ func detect(s *source, o Options) (string, error) {
 		return FormatNPY, nil
 	case bytes.HasPrefix(head, []byte(zipMagic)):
 		return FormatNPZ, nil
+	case isFAISS(head) && !isText(head):
+		return FormatFAISS, nil
 	case isTensors(head):
 		return FormatTensors, nil
 	case isIDX:
