@@ -80,35 +80,6 @@ func attributeShown(v any) any {
 	return v
 }
 
-// attributeOf returns the attribute of a value in JSON.
-func attributeOf(v any) (any, error) {
-	switch v := v.(type) {
-	case string, bool:
-		return v, nil
-	case float64:
-		switch {
-		case v != math.Trunc(v):
-			return v, nil
-		case math.Abs(v) <= 1<<53:
-			return int64(v), nil
-		}
-		return nil, fmt.Errorf("%v is beyond 2^53, from which on integers are not passed exactly", v)
-	case map[string]any:
-		if s, ok := v["$time"].(string); ok && len(v) == 1 {
-			return timeOf(s)
-		}
-	}
-	return nil, fmt.Errorf(`%v: want a string, a number, true, false, or {"$time": "2026-01-02T03:04:05Z"}`, v)
-}
-
-func timeOf(s string) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		err = fmt.Errorf("%q is no time such as 2026-01-02T03:04:05Z", s)
-	}
-	return t, err
-}
-
 // part returns n characters of a text after the first from ones.
 func part(s string, from, n int) string {
 	for range from {

@@ -55,7 +55,7 @@ func (c *call) predict(in *question, o *db.PredictOptions) (
 	p, err := c.rows.Predict(c, q, o)
 	if errors.Is(err, db.ErrNotFound) && o.Index == "" && in.Like == "" {
 		err = fmt.Errorf("%w; the user builds one by: anndb build %s %s labels --kind auto-labels",
-			err, c.file, c.info.Name)
+			err, c.db, c.info.Name)
 	}
 	notes = unknown(p.Stats.Unknown)
 	switch {
@@ -121,7 +121,7 @@ func explainHit(c *call, in *explainInput) (out explainOutput, err error) {
 	if err != nil {
 		return out, err
 	}
-	if _, err := c.rows.Get([]byte(in.Key)); err != nil {
+	if _, err := c.rows.Get(c, []byte(in.Key)); err != nil {
 		return out, err
 	}
 	found, err := c.rows.Search(c, q, &db.SearchOptions{K: mostRows, Explain: true})

@@ -11,12 +11,12 @@ import (
 )
 
 type listOutput struct {
-	Database    string       `json:"database"`
-	Collections []collection `json:"collections"`
-	Notes       []string     `json:"notes,omitempty"`
+	Database    string      `json:"database"`
+	Collections []described `json:"collections"`
+	Notes       []string    `json:"notes,omitempty"`
 }
 
-type collection struct {
+type described struct {
 	Name         string            `json:"name"`
 	Rows         int               `json:"rows"`
 	SearchableBy []string          `json:"searchable_by"`
@@ -37,17 +37,20 @@ type indexInfo struct {
 
 // list describes the collection of the call, or all.
 func list(c *call, _ *where) (out listOutput, err error) {
-	infos := c.state.Collections()
+	infos, err := c.state.Collections(c)
+	if err != nil {
+		return out, err
+	}
 	if c.info != nil {
 		infos = []db.CollectionInfo{*c.info}
 	}
-	out = listOutput{Database: c.file, Collections: []collection{}}
+	out = listOutput{Database: c.db, Collections: []described{}}
 	for i := range infos[:min(len(infos), mostParts)] {
-		described, err := describe(c, &infos[i])
+		one, err := describe(c, &infos[i])
 		if err != nil {
 			return out, err
 		}
-		out.Collections = append(out.Collections, described)
+		out.Collections = append(out.Collections, one)
 	}
 	out.Collections, _, err = bounded(out.Collections)
 	var more []string
@@ -60,8 +63,8 @@ func list(c *call, _ *where) (out listOutput, err error) {
 	return out, err
 }
 
-func describe(c *call, info *db.CollectionInfo) (out collection, err error) {
-	out = collection{
+func describe(c *call, info *db.CollectionInfo) (out described, err error) {
+	out = described{
 		Name: info.Name, Rows: info.Live, SearchableBy: searchableBy(info), Meta: info.Meta,
 		Attributes: map[string]any{},
 	}
@@ -85,7 +88,7 @@ func describe(c *call, info *db.CollectionInfo) (out collection, err error) {
 			}
 		}
 	}
-	if out.Labels, err = rows.Labels(); err != nil {
+	if out.Labels, err = rows.Labels(c); err != nil {
 		return out, err
 	}
 	out.LabelCount = len(out.Labels)
@@ -95,7 +98,7 @@ func describe(c *call, info *db.CollectionInfo) (out collection, err error) {
 	for _, rare := range byRows[min(len(byRows), mostParts):] {
 		delete(out.Labels, rare)
 	}
-	indexes, err := rows.Indexes()
+	indexes, err := rows.Indexes(c)
 	for _, i := range indexes {
 		predicts := true
 		switch i.Options.(type) {

@@ -1,11 +1,15 @@
 package tools
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"unicode/utf8"
 
+	records "github.com/anndb/anndb/dataset/rows"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/wire"
 )
 
 type getInput struct {
@@ -20,7 +24,7 @@ type getOutput struct {
 }
 
 func get(c *call, in *getInput) (out getOutput, err error) {
-	r, err := c.rows.Get([]byte(in.Key))
+	r, err := c.rows.Get(c, []byte(in.Key))
 	if err != nil {
 		return out, err
 	}
@@ -63,22 +67,21 @@ func rows(c *call, in *rowsInput) (out rowsOutput, err error) {
 	if err != nil {
 		return out, err
 	}
-	passing, err := c.rows.Matching(c, selected)
-	if err != nil {
+	if out.Count, err = c.rows.Count(c, selected); err != nil {
 		return out, err
 	}
-	out.Count, out.Rows = int(passing.GetCardinality()), []row{}
-	first, show := min(max(in.Skip, 0), out.Count), passage(c.info, "", most)
-	for i := first; i < min(first+n, out.Count); i++ {
-		number, err := passing.Select(uint32(i))
+	out.Rows = []row{}
+	first, at, show := max(in.Skip, 0), 0, passage(c.info, "", most)
+	for r, err := range c.rows.Rows(c, selected) {
 		if err != nil {
 			return out, err
 		}
-		r, err := c.rows.GetRow(number)
-		if err != nil {
-			return out, err
+		if at++; at > first {
+			out.Rows = append(out.Rows, newRow(&r, show, mostValue))
 		}
-		out.Rows = append(out.Rows, newRow(&r, show, mostValue))
+		if len(out.Rows) == n {
+			break
+		}
 	}
 	out.Rows, out.Notes, err = bounded(out.Rows)
 	if next := first + len(out.Rows); next < out.Count {
@@ -87,7 +90,7 @@ func rows(c *call, in *rowsInput) (out rowsOutput, err error) {
 	return out, err
 }
 
-// rowInput is a row to put.
+// rowInput is a row to put, as in a jsonl file.
 type rowInput struct {
 	Key        string             `json:"key"`
 	Text       string             `json:"text,omitempty"`
@@ -96,7 +99,7 @@ type rowInput struct {
 	Labels     []string           `json:"labels,omitempty"`
 	Attributes map[string]any     `json:"attributes,omitempty"`
 	Expires    string             `json:"expires,omitempty"`
-	Payload    *string            `json:"payload,omitempty"`
+	Payload    string             `json:"payload,omitempty"`
 }
 
 type putInput struct {
@@ -115,20 +118,19 @@ func put(c *call, in *putInput) (out putOutput, err error) {
 		return out, fmt.Errorf("there are %d rows: put 1 to %d at a time", n, mostRows)
 	}
 	for i := range in.Rows {
-		r, err := in.Rows[i].row()
-		if err != nil {
-			return out, fmt.Errorf("row %q: %w", in.Rows[i].Key, err)
-		}
-		switch stored, err := c.writes.Get(r.Key); {
+		new := &in.Rows[i]
+		stored, err := c.writes.Get([]byte(new.Key))
+		switch {
 		case errors.Is(err, db.ErrNotFound):
 			out.Added++
 		case err != nil:
 			return out, err
 		default:
 			out.Changed++
-			if !in.Replace {
-				keep(&r, &stored)
-			}
+		}
+		r, err := new.row(&stored, err == nil && !in.Replace, c.info)
+		if err != nil {
+			return out, fmt.Errorf("row %q: %w", new.Key, err)
 		}
 		if err := c.writes.Put(r); err != nil {
 			return out, err
@@ -137,48 +139,37 @@ func put(c *call, in *putInput) (out putOutput, err error) {
 	return out, nil
 }
 
-// row returns the row of the database.
-func (in *rowInput) row() (r db.Row, err error) {
-	r = db.Row{
-		Key: []byte(in.Key), Text: in.Text, Vector: in.Vector, Features: featuresOf(in.Features), Labels: in.Labels,
-	}
-	if in.Attributes != nil {
-		r.Attributes = map[string]any{}
-	}
+// row returns the row of the database, with what it lacks of the stored row if keep is set.
+func (in *rowInput) row(stored *db.Row, keep bool, info *db.CollectionInfo) (r db.Row, err error) {
 	for name, v := range in.Attributes {
-		if r.Attributes[name], err = attributeOf(v); err != nil {
-			return r, fmt.Errorf("attribute %q: %w", name, err)
+		if f, ok := v.(float64); ok && math.Abs(f) > 1<<53 && f == math.Trunc(f) {
+			return r, fmt.Errorf("attribute %q: integers beyond 2^53 are not passed exactly", name)
 		}
 	}
-	if in.Payload != nil {
-		r.Payload = []byte(*in.Payload)
+	fields := map[string]json.RawMessage{}
+	if keep {
+		line, err := records.AppendJSON(nil, stored, records.Schema(info))
+		if err == nil {
+			err = json.Unmarshal(line, &fields)
+		}
+		if err != nil {
+			return r, err
+		}
 	}
-	if in.Expires != "" {
-		r.ExpiresAt, err = timeOf(in.Expires)
+	if in.Payload != "" {
+		delete(fields, "payload_base64")
 	}
-	return r, err
-}
-
-// keep gives a row what it lacks of the stored one.
-func keep(r, stored *db.Row) {
-	if r.Text == "" && r.Features == nil {
-		r.Text, r.Features, r.Sparse = stored.Text, stored.Features, stored.Sparse
+	line, err := json.Marshal(in)
+	if err == nil {
+		err = json.Unmarshal(line, &fields) // over those of the stored row
 	}
-	if r.Vector == nil {
-		r.Vector = stored.Vector
+	if err == nil {
+		line, err = json.Marshal(fields)
 	}
-	if r.Labels == nil {
-		r.Labels = stored.Labels
+	if err != nil {
+		return r, err
 	}
-	if r.Attributes == nil {
-		r.Attributes = stored.Attributes
-	}
-	if r.ExpiresAt.IsZero() {
-		r.ExpiresAt = stored.ExpiresAt
-	}
-	if r.Payload == nil {
-		r.Payload = stored.Payload
-	}
+	return wire.ParseRow(line, info)
 }
 
 type deleteInput struct {
@@ -196,13 +187,12 @@ func deleteRows(c *call, in *deleteInput) (out deleteOutput, err error) {
 		return out, fmt.Errorf("there are %d keys: delete 1 to %d at a time", n, mostRows)
 	}
 	for _, key := range in.Keys {
-		exists, err := c.writes.Has([]byte(key))
-		if err != nil {
-			return out, err
-		}
-		if !exists {
+		switch _, err := c.writes.Get([]byte(key)); {
+		case errors.Is(err, db.ErrNotFound):
 			out.Missing = append(out.Missing, key)
 			continue
+		case err != nil:
+			return out, err
 		}
 		out.Deleted++
 		if err := c.writes.Delete([]byte(key)); err != nil {

@@ -17,11 +17,11 @@ import (
 // call is the collection of a call in one state of the database.
 type call struct {
 	context.Context
-	file   string
-	state  *db.Snapshot
+	db     string             // its name
 	info   *db.CollectionInfo // nil for list without a collection
-	rows   db.Collection
-	writes db.TxCollection // of put and delete, which have no state
+	state  state
+	rows   reads
+	writes writes // of put and delete, which have no state
 }
 
 // where is the collection that a call names.
@@ -32,50 +32,50 @@ type where struct {
 func (w where) collection() string { return w.Collection }
 
 // New returns a server of the tools of a database, with those that write if write is set.
-func New(f *File, version string, write bool) *mcp.Server {
+func New(d Database, version string, write bool) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "anndb", Version: version},
 		&mcp.ServerOptions{Instructions: instructions, Capabilities: &mcp.ServerCapabilities{}})
-	add(s, f, "list", listText, false, list)
-	add(s, f, "search", searchText, false, search)
-	add(s, f, "rows", rowsText, false, rows)
-	add(s, f, "get", getText, false, get)
-	add(s, f, "predict", predText, false, predict)
-	add(s, f, "explain", explText, false, explainAnswer)
+	add(s, d, "list", listText, false, list)
+	add(s, d, "search", searchText, false, search)
+	add(s, d, "rows", rowsText, false, rows)
+	add(s, d, "get", getText, false, get)
+	add(s, d, "predict", predText, false, predict)
+	add(s, d, "explain", explText, false, explainAnswer)
 	if write {
-		add(s, f, "put", putText, true, put)
-		add(s, f, "delete", delText, true, deleteRows)
+		add(s, d, "put", putText, true, put)
+		add(s, d, "delete", delText, true, deleteRows)
 	}
 	return s
 }
 
 // add adds a tool. One that writes runs in a transaction, of which the state is not read.
 func add[In interface{ collection() string }, Out any](
-	s *mcp.Server, f *File, name, text string, writes bool, answer func(*call, *In) (Out, error),
+	s *mcp.Server, d Database, name, text string, change bool, answer func(*call, *In) (Out, error),
 ) {
 	no := false
 	t := &mcp.Tool{
 		Name: name, Description: text, InputSchema: schemaOf[In](), OutputSchema: schemaOf[Out](),
 		Annotations: &mcp.ToolAnnotations{
-			ReadOnlyHint: !writes, DestructiveHint: &writes, IdempotentHint: true, OpenWorldHint: &no,
+			ReadOnlyHint: !change, DestructiveHint: &change, IdempotentHint: true, OpenWorldHint: &no,
 		},
 	}
 	mcp.AddTool(s, t, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (
 		_ *mcp.CallToolResult, out Out, err error,
 	) {
-		c := call{Context: ctx, file: f.path}
-		err = f.read(ctx, func(state *db.Snapshot) (err error) {
-			if c.info, err = find(state, in.collection(), name == "list"); err != nil || writes {
+		c := call{Context: ctx, db: d.name()}
+		err = d.read(ctx, func(s state) (err error) {
+			if c.info, err = find(ctx, s, in.collection(), name == "list"); err != nil || change {
 				return err
 			}
-			if c.state = state; c.info != nil {
-				c.rows = state.Collection(c.info.Name)
+			if c.state = s; c.info != nil {
+				c.rows = s.Collection(c.info.Name)
 			}
 			out, err = answer(&c, &in)
 			return err
 		})
-		if err == nil && writes {
-			err = f.update(ctx, func(tx *db.Tx) (err error) {
-				c.writes = tx.Collection(c.info.Name)
+		if err == nil && change {
+			err = d.update(ctx, c.info.Name, func(w writes) (err error) {
+				c.writes = w
 				out, err = answer(&c, &in)
 				return err
 			})
@@ -89,9 +89,11 @@ func add[In interface{ collection() string }, Out any](
 
 // find describes the collection with a name. Without a name it is the only one, or nil for all if that is
 // possible.
-func find(state *db.Snapshot, name string, all bool) (*db.CollectionInfo, error) {
-	infos := state.Collections()
+func find(ctx context.Context, s state, name string, all bool) (*db.CollectionInfo, error) {
+	infos, err := s.Collections(ctx)
 	switch {
+	case err != nil:
+		return nil, err
 	case name == "" && all:
 		return nil, nil
 	case name == "" && len(infos) == 1:
@@ -110,7 +112,7 @@ func find(state *db.Snapshot, name string, all bool) (*db.CollectionInfo, error)
 }
 
 // goOnly matches what the library says to Go programs only.
-var goOnly = regexp.MustCompile(`(^|: )(db: |bad option: )+`)
+var goOnly = regexp.MustCompile(`(^|: )(db: |bad option: |invalid JSON: row: malformed file: )+`)
 
 // message is the text of an error as a model reads it.
 func message(err error) string {

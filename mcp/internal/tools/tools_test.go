@@ -5,9 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -162,8 +167,8 @@ func TestToolsAreDescribed(t *testing.T) {
 			if tool.Description == "" || tool.OutputSchema == nil || tool.Annotations.ReadOnlyHint != reads {
 				t.Errorf("%s: %+v", tool.Name, tool)
 			}
-			described(t, tool.Name, tool.InputSchema)
-			described(t, tool.Name, tool.OutputSchema)
+			fieldsDescribed(t, tool.Name, tool.InputSchema)
+			fieldsDescribed(t, tool.Name, tool.OutputSchema)
 		}
 		want := "[explain get list predict rows search]"
 		if write {
@@ -173,17 +178,17 @@ func TestToolsAreDescribed(t *testing.T) {
 	}
 }
 
-// described fails for a field without a description.
-func described(t *testing.T, tool string, schema any) {
+// fieldsDescribed fails for a field without a description.
+func fieldsDescribed(t *testing.T, tool string, schema any) {
 	if items, ok := schema.(object)["items"]; ok {
-		described(t, tool, items)
+		fieldsDescribed(t, tool, items)
 	}
 	properties, _ := schema.(object)["properties"].(object)
 	for name, p := range properties {
 		if p.(object)["description"] == nil {
 			t.Errorf("%s: field %s has no description", tool, name)
 		}
-		described(t, tool, p)
+		fieldsDescribed(t, tool, p)
 	}
 }
 
@@ -386,8 +391,8 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 		{"explain", object{"collection": "docs", "text": "x", "key": "nosuch"}, []string{"nosuch"}},
 		{"get", object{"collection": "docs", "key": "d00", "from": 99}, []string{"the text has 32 characters"}},
 		{"put", object{"collection": "docs", "rows": []object{}}, []string{"1 to 100"}},
-		{"put", object{"collection": "docs", "rows": []object{{"key": "x", "text": "y", "attributes": object{"a": []int{}}}}}, []string{`row "x": attribute "a"`, "want a string"}},
-		{"put", object{"collection": "docs", "rows": []object{{"key": "x", "text": "y", "expires": "soon"}}}, []string{"2026-01-02T03:04:05Z"}},
+		{"put", object{"collection": "docs", "rows": []object{{"key": "x", "labels": []string{"y"}}}}, []string{`row "x"`, "text"}},
+		{"put", object{"collection": "docs", "rows": []object{{"key": "x", "text": "y", "expires": "soon"}}}, []string{`row "x"`, "expires", "soon"}},
 		{"put", object{"collection": "docs", "rows": []object{{"key": "x", "text": "y", "attributes": object{"n": 1e17}}}}, []string{"2^53"}},
 		{"delete", object{"collection": "docs", "keys": []string{}}, []string{"1 to 100"}},
 	} {
@@ -397,32 +402,90 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 				t.Errorf("%s %v: %q lacks %q", c.tool, c.arguments, got, want)
 			}
 		}
-		if strings.Contains(got, "db: ") || strings.Contains(got, "bad option") {
+		if strings.Contains(got, "db: ") || strings.Contains(got, "bad option") || strings.Contains(got, "JSON") {
 			t.Errorf("%s %v: %q is for Go programs", c.tool, c.arguments, got)
 		}
 		t.Logf("%s %v: %s", c.tool, c.arguments, strings.Split(got, "\n\nFilters")[0])
 	}
 }
 
+// TestAnyArguments calls all tools with arguments that suit their schemas or not, several at a time. Each is
+// answered or refused, and the database is intact.
+func TestAnyArguments(t *testing.T) {
+	path := shop(t)
+	a := connect(t, path, true)
+	tools := map[string]string{
+		"list": "", "search": "text vector features like filter k recall max_text", "rows": "filter skip n max_text",
+		"get": "key from", "predict": "text vector features like index top min_probability",
+		"explain": "text vector features like key label index", "put": "rows replace", "delete": "keys",
+	}
+	names := slices.Sorted(maps.Keys(tools))
+	numbers := []any{0, 1, -1, 7, 100, 101, 1 << 40}
+	values := map[string][]any{
+		"text": {"sky", `+"the sky" -sea`, "\x00", "\xff", "-"}, "vector": {[]float32{1, 2}, []any{}, []float64{1e300, 0}},
+		"features": {object{"goal": 1}, object{"": -1}, object{}}, "like": {"d01", "a", "binary\xff", "none"},
+		"filter": {"price < 9", "label = red", "exists none", "(((", "key prefix d"}, "k": numbers, "max_text": numbers,
+		"recall": {0, 0.5, 1, -1, 2}, "skip": numbers, "n": numbers, "from": numbers, "top": numbers,
+		"min_probability": {0, 0.5, 1, 2}, "key": {"d01", "long", "", "none"}, "label": {"red", "none"},
+		"index": {"labels", db.Flat, "none"}, "replace": {true, false}, "keys": {[]string{"d02", "d02"}, []string{""}, []any{}},
+		"rows": {
+			[]any{object{"key": "z", "text": "t"}, object{"key": "z", "labels": []string{"red"}}},
+			[]any{object{"key": ""}}, []any{object{"key": "z", "vector": []int{1, 2}, "attributes": object{"n": nil}}},
+		},
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	var done sync.WaitGroup
+	answered := atomic.Int32{}
+	for range 600 {
+		tool := names[random.IntN(len(names))]
+		arguments := object{"collection": []any{"docs", "docs", "both", "points", "named", 3}[random.IntN(6)]}
+		for _, name := range strings.Fields(tools[tool]) {
+			if random.IntN(2) == 0 || name == "rows" || name == "keys" {
+				arguments[name] = values[name][random.IntN(len(values[name]))]
+			}
+		}
+		done.Go(func() {
+			res, err := a.session.CallTool(context.Background(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+			if err != nil {
+				t.Errorf("%s %v: %v", tool, arguments, err)
+			} else if !res.IsError {
+				answered.Add(1)
+			}
+		})
+		if random.IntN(4) == 0 {
+			done.Wait()
+		}
+	}
+	done.Wait()
+	if n := answered.Load(); n < 100 {
+		t.Errorf("only %d calls are answered", n)
+	}
+	d, err := db.Open(context.Background(), path, &db.Options{ReadOnly: true, MustExist: true, Timeout: 10 * time.Second})
+	check(t, err)
+	check(t, d.Check(context.Background(), nil, nil))
+	check(t, d.Close())
+}
+
 // TestFileIsFreeBetweenCalls opens the file for writing while a server has it.
 func TestFileIsFreeBetweenCalls(t *testing.T) {
 	ctx, path := context.Background(), shop(t)
-	f, err := Open(ctx, path)
+	d0, err := Open(ctx, path)
 	check(t, err)
+	f := d0.(*file)
 	defer f.Close()
 	f.release() // as when the time is over
 	d, err := db.Open(ctx, path, &db.Options{Timeout: time.Millisecond})
 	check(t, err)
 	check(t, d.Drop(ctx, "docs"))
 	f.wait = time.Millisecond
-	err = f.read(ctx, func(*db.Snapshot) error { return nil })
+	err = f.read(ctx, func(state) error { return nil })
 	if !errors.Is(err, db.ErrLocked) || !strings.Contains(err.Error(), "try again") {
 		t.Error(err)
 	}
 	check(t, d.Close())
-	check(t, f.read(ctx, func(s *db.Snapshot) error {
-		if n := len(s.Collections()); n != 3 {
-			t.Errorf("%d collections", n)
+	check(t, f.read(ctx, func(s state) error {
+		if infos, err := s.Collections(ctx); len(infos) != 3 || err != nil {
+			t.Errorf("%d collections, %v", len(infos), err)
 		}
 		f.release() // does nothing during a call
 		return nil
