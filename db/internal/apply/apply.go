@@ -5,6 +5,7 @@ package apply
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -432,7 +433,10 @@ func (a *Applier) writeChanges(t *collTx) error {
 // label is deleted with its last row; a deleted row keeps its labels.
 func (a *Applier) editLabels(t *collTx) error {
 	dict := a.tx.Bucket(layout.BucketLabels)
-	for label, x := range t.labels {
+	// In the order of the keys: bbolt moves all that follow a new one within a page, which has no bound before
+	// the commit.
+	for _, label := range slices.Sorted(maps.Keys(t.labels)) {
+		x := t.labels[label]
 		k := layout.KeyOf(t.c.ID, []byte(label))
 		var object uint64
 		if v := dict.Get(k); v != nil {
