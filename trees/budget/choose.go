@@ -96,10 +96,10 @@ func Choose(ctx context.Context, kind Kind, job Job, grid Grid) (Params, []Trial
 	return grid.run(ctx, rows, &whole, fit)
 }
 
-// middle sets a value to the middle one of a list, if it has any.
+// middle sets a value to the middle one of a list, if it has any: of two the first one.
 func middle[T any](x *T, list []T) {
 	if n := len(list); n > 0 {
-		*x = list[n/2]
+		*x = list[(n-1)/2]
 	}
 }
 
