@@ -104,6 +104,9 @@ func (b *bed) send(q request) (*http.Response, string) {
 		b.t.Fatal(err)
 	}
 	defer answer.Body.Close()
+	if !b.s.Documented(r, answer.StatusCode) {
+		b.t.Errorf("openapi.json has no status %d of %s %s", answer.StatusCode, q.method, q.path)
+	}
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
 		b.t.Fatal(err)
