@@ -1,0 +1,106 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/wire"
+	"github.com/anndb/anndb/text"
+)
+
+// requests makes a value for each type of request.
+var requests = []func() any{
+	func() any { return new(wire.Search) }, func() any { return new(wire.Predict) },
+	func() any { return new(wire.Transaction) }, func() any { return new(wire.NewCollection) },
+	func() any { return new(wire.Build) }, func() any { return new(wire.Count) },
+	func() any { return new(wire.Maintain) },
+}
+
+// FuzzRequests decodes bodies as requests of each type and as rows of each kind of collection. What is
+// accepted, is accepted again once it is encoded, as the same value.
+func FuzzRequests(f *testing.F) {
+	for _, seed := range []string{
+		`{"vector":[1,2.5,-3e-7],"k":3,"where":"a < 3","include":["labels"],"radius":1,"after":[{"key":"a"}]}`,
+		`{"vector":{"base64":"AACAPwAAAEA="},"rank":{"boosts":[{"attribute":"t","origin":"2026-01-02T03:04:05Z","half":3}]}}`,
+		`{"queries":[{"features":{"a":1}},{"features":{"indices":[1,5],"values":[1,2]}},{"text":"x"}],"params":{"method":"beam","beam":3}}`,
+		`{"key_base64":"/w==","top":3,"params":{"k":3,"lambda":0.5}}`,
+		`{"if":[{"collection":"c","key":"a","version":"0"}],"operations":[{"op":"put","collection":"c","row":{"key":"a","vector":[1]}}]}`,
+		`{"name":"c","dim":3,"metric":"ip","text":{"analyzer":"words"},"meta":{"a":"b"}}`,
+		`{"kind":"at","options":{"Budget":3,"Objective":"micro-f1"}}`, `{"where":"x"}`, `{"share":0.5}`,
+		`{"key":"a","text":"t","vector":null,"labels":["a"],"attributes":{"t":{"$time":"2026-01-02T03:04:05Z"}},"expires":"2026-01-02","payload":{"a":1}}`,
+		`{"key":"a","features":{"a":1},"vector":[1]}`, `[[[[`, `{"vector":{"base64":1}}`, ` `,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, make := range requests {
+			in := make()
+			err := wire.Unmarshal(body, in)
+			if err != nil && !errors.Is(err, wire.ErrJSON) {
+				t.Fatalf("%T: %v is no ErrJSON", in, err)
+			}
+			if err == nil {
+				decoded(t, in)
+			}
+		}
+		for _, schema := range []db.Schema{{Dim: 1}, {Named: true, Dim: 1}, {Text: &text.Schema{}, Dim: 1}} {
+			if _, err := wire.ParseRow(body, &db.CollectionInfo{Schema: schema}); err != nil && !errors.Is(err, wire.ErrJSON) {
+				t.Fatalf("row: %v is no ErrJSON", err)
+			}
+		}
+	})
+}
+
+// decoded checks a request that was accepted.
+func decoded(t *testing.T, in any) {
+	switch in := in.(type) {
+	case *wire.Search:
+		_, _, _ = in.Get()
+	case *wire.Predict:
+		_, _, _ = in.Get()
+	case *wire.NewCollection:
+		_, _ = in.Schema.Get()
+	case *wire.Build:
+		_, _ = in.Get()
+	}
+	once, err := json.Marshal(in)
+	if err != nil {
+		t.Fatalf("%T %+v: %v", in, in, err)
+	}
+	again := reflect.New(reflect.TypeOf(in).Elem()).Interface()
+	if err := wire.Unmarshal(once, again); err != nil {
+		t.Fatalf("%s: %v", once, err)
+	}
+	twice, err := json.Marshal(again)
+	if err != nil || !bytes.Equal(once, twice) {
+		t.Fatalf("%s is encoded again as %s, %v", once, twice, err)
+	}
+}
+
+// TestErrors carries every error of package db to the other end.
+func TestErrors(t *testing.T) {
+	for _, want := range []error{
+		db.ErrInvalid, db.ErrNotFound, db.ErrExists, db.ErrUnsuitable, db.ErrClosed, db.ErrReadOnly, db.ErrCorrupt, db.ErrNotDatabase,
+		db.ErrLocked, db.ErrReplaced, db.ErrLinked, db.ErrUnknownState, db.ErrNoSpace, wire.ErrBusy, wire.ErrChanged,
+	} {
+		sent := wire.NewError(want)
+		text, err := json.Marshal(wire.Failure{Error: sent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got wire.Failure
+		if err := wire.Unmarshal(text, &got); err != nil {
+			t.Fatal(err)
+		}
+		if !errors.Is(got.Error, want) || got.Error.Error() != want.Error() || sent.Status < 400 {
+			t.Errorf("%v arrives as %v with status %d", want, got.Error, sent.Status)
+		}
+	}
+	if e := wire.NewError(errors.New("x")); e.Code != "internal" || e.Unwrap() != nil {
+		t.Errorf("%+v", e)
+	}
+}
