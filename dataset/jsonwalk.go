@@ -94,6 +94,9 @@ func valueLength(text []byte) int {
 
 // stringLength returns the length of the string at the front of valid JSON, with its quotes.
 func stringLength(text []byte) int {
+	if i := bytes.IndexByte(text[1:], '"'); i >= 0 && bytes.IndexByte(text[1:1+i], '\\') < 0 {
+		return i + 2
+	}
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
 		case '\\':

@@ -72,7 +72,9 @@ func (w *response) Write(b []byte) (n int, err error) {
 	for n < len(b) && err == nil { // each part has to arrive in time
 		part := b[n:min(n+chunk, len(b))]
 		var sent int
-		sent, err = w.pace.wait(w.control.SetWriteDeadline, func() (int, error) { return w.ResponseWriter.Write(part) })
+		sent, err = w.pace.wait(w.control.SetWriteDeadline, func() (int, error) {
+			return w.ResponseWriter.Write(part)
+		})
 		n += sent
 	}
 	w.sent += int64(n)
@@ -173,6 +175,15 @@ func (c *call) bytes() ([]byte, error) {
 			b = slices.Grow(b, len(b))
 		}
 	}
+}
+
+// decodeQuery decodes a body of JSON with a query, which is a part of the value.
+func (c *call) decodeQuery(q *wire.Query, into any) error {
+	b, err := c.bytes()
+	if err != nil {
+		return err
+	}
+	return wire.UnmarshalQuery(b, q, into)
 }
 
 // decode decodes a body of JSON.

@@ -242,7 +242,7 @@ func (s schemas) operation(r *route, d described) object {
 	for _, m := range parts.FindAllStringSubmatch(r.pattern, -1) {
 		parameters = append(parameters, object{"name": m[1], "in": "path", "required": true, "schema": object{"type": "string"}})
 	}
-	for _, name := range r.parameters {
+	for _, name := range r.names {
 		parameters = append(parameters, object{"name": name, "in": "query", "schema": object{"type": "string"}})
 	}
 	answers := object{}

@@ -9,7 +9,7 @@ import (
 // predict answers with the labels of a query, or of each of several.
 func predict(c *call) error {
 	var in wire.Predict
-	if err := c.decode(&in); err != nil {
+	if err := c.decodeQuery(&in.Query, &in); err != nil {
 		return err
 	}
 	queries, o, err := in.Get()

@@ -9,7 +9,7 @@ import (
 // search answers with the rows nearest to a query, or to each of several.
 func search(c *call) error {
 	var in wire.Search
-	if err := c.decode(&in); err != nil {
+	if err := c.decodeQuery(&in.Query, &in); err != nil {
 		return err
 	}
 	queries, o, err := in.Get()

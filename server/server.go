@@ -129,8 +129,7 @@ type route struct {
 	long    bool         // a stream, or a call without deadline
 	public  bool         // needs no token, has no limit of requests
 	extra   http.Handler // in place of do
-	// parameters are those that the query of the address may have.
-	parameters []string
+	names   []string     // of the parameters that the address may have
 }
 
 // routes are the routes of every server. openapi.json describes them.
@@ -153,8 +152,8 @@ var routes = []route{
 	{pattern: "POST /v1/files/{file}/collections", do: createCollection},
 	{pattern: "GET " + collection, do: describeCollection},
 	{pattern: "DELETE " + collection, do: dropCollection},
-	{pattern: "GET " + collection + "/rows", do: exportRows, long: true, parameters: []string{"where", "vectors"}},
-	{pattern: "POST " + collection + "/rows", do: importRows, long: true, parameters: []string{"insert"}},
+	{pattern: "GET " + collection + "/rows", do: exportRows, long: true, names: []string{"where", "vectors"}},
+	{pattern: "POST " + collection + "/rows", do: importRows, long: true, names: []string{"insert"}},
 	{pattern: "GET " + collection + "/rows/{key}", do: getRow},
 	{pattern: "PUT " + collection + "/rows/{key}", do: putRow},
 	{pattern: "PATCH " + collection + "/rows/{key}", do: updateRow},
@@ -280,7 +279,7 @@ func (c *call) serve(route route) error {
 	if err := c.find(); err != nil {
 		return err
 	}
-	if err := c.parameters(route.parameters); err != nil {
+	if err := c.parameters(route.names); err != nil {
 		return err
 	}
 	return route.do(c)

@@ -343,6 +343,6 @@ func deleteStored(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.answer(http.StatusOK, storeDeleted{ID: fileID(c.key()), Object: "vector_store.file.deleted", Deleted: true})
+	c.answer(http.StatusOK, storeDeleted{fileID(c.key()), "vector_store.file.deleted", true})
 	return nil
 }

@@ -86,7 +86,7 @@ type Collection struct {
 	Indexes    []string       `json:"indexes,omitempty"`
 	Attributes []string       `json:"attributes,omitempty"`
 	Expires    bool           `json:"expires,omitempty"`
-	Labels     map[string]int `json:"labels,omitempty"` // the rows of each label, in an answer about one collection
+	Labels     map[string]int `json:"labels,omitempty"` // the rows of each; in answers about one collection
 }
 
 // NewCollectionInfo returns the form of the description of a collection.

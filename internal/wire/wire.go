@@ -112,6 +112,9 @@ func (f *Features) UnmarshalJSON(raw []byte) error {
 // MarshalJSON writes the form that the features have.
 func (f Features) MarshalJSON() ([]byte, error) {
 	if f.Named == nil {
+		if f.Numbered.Len() == 0 { // the lists would be null
+			return []byte(`{"indices":[],"values":[]}`), nil
+		}
 		return json.Marshal(map[string]any{"indices": f.Numbered.Index, "values": f.Numbered.Value})
 	}
 	values := map[string]float32{}

@@ -32,6 +32,8 @@ func FuzzRequests(f *testing.F) {
 		`{"name":"c","dim":3,"metric":"ip","text":{"analyzer":"words"},"meta":{"a":"b"}}`,
 		`{"kind":"at","options":{"Budget":3,"Objective":"micro-f1"}}`, `{"where":"x"}`, `{"share":0.5}`,
 		`{"key":"a","text":"t","vector":null,"labels":["a"],"attributes":{"t":{"$time":"2026-01-02T03:04:05Z"}},"expires":"2026-01-02","payload":{"a":1}}`,
+		`{"vector":{"base64":"AACAPwAAAEA="},"k":3}`, `{"vector":{"base64":"AACAPwAAAEA="}}`, `{"vector":{"base64":"AACAPwAAAEA="},}`,
+		`{"vector":{"base64":"AACAPwAAAEA="},"vector":[7]}`, `{"vector":{"base64":"AACAPwAAAEA="}`, `{"vector":{"base64":"AACAf w=="},"k":3}`,
 		`{"key":"a","features":{"a":1},"vector":[1]}`, `[[[[`, `{"vector":{"base64":1}}`, ` `,
 	} {
 		f.Add([]byte(seed))
@@ -46,6 +48,11 @@ func FuzzRequests(f *testing.F) {
 			if err == nil {
 				decoded(t, in)
 			}
+		}
+		var slow, fast wire.Search
+		slowErr, fastErr := wire.Unmarshal(body, &slow), wire.UnmarshalQuery(body, &fast.Query, &fast)
+		if (slowErr == nil) != (fastErr == nil) || slowErr == nil && !reflect.DeepEqual(slow, fast) {
+			t.Fatalf("%+v, %v, and without encoding/json %+v, %v", slow, slowErr, fast, fastErr)
 		}
 		for _, schema := range []db.Schema{{Dim: 1}, {Named: true, Dim: 1}, {Text: &text.Schema{}, Dim: 1}} {
 			if _, err := wire.ParseRow(body, &db.CollectionInfo{Schema: schema}); err != nil && !errors.Is(err, wire.ErrJSON) {
@@ -102,5 +109,43 @@ func TestErrors(t *testing.T) {
 	}
 	if e := wire.NewError(errors.New("x")); e.Code != "internal" || e.Unwrap() != nil {
 		t.Errorf("%+v", e)
+	}
+}
+
+// searchBody is a request of a search by a vector of 784 coordinates.
+func searchBody(t testing.TB) []byte {
+	v := make([]float32, 784)
+	for i := range v {
+		v[i] = float32(i * 37 % 256)
+	}
+	body, err := json.Marshal(&wire.Search{Query: wire.Query{Vector: v}, Recall: 0.95})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+func BenchmarkDecode(b *testing.B) {
+	body := searchBody(b)
+	for b.Loop() {
+		var in wire.Search
+		if err := wire.UnmarshalQuery(body, &in.Query, &in); err != nil {
+			b.Fatal(err)
+		}
+		if _, _, err := in.Get(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	r := &db.Result{Index: "main"}
+	for i := range 10 {
+		r.Hits = append(r.Hits, db.Hit{Key: []byte("12345"), Row: uint32(i), Distance: 1234.567 * float32(i)})
+	}
+	for b.Loop() {
+		if _, err := json.Marshal(wire.NewResult(r, false)); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
