@@ -203,7 +203,7 @@ func (g *secondDB) check(t *testing.T) {
 			near, _ := dbtest.Evidence(p.Why)
 			for _, n := range near {
 				sum += n.Score
-				if len(n.Parts) > 0 {
+				if len(n.Parts) > 0 && n.Parts[0].Text == "its own nearest rows" {
 					indirect++
 				}
 			}

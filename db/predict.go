@@ -61,7 +61,7 @@ type Prediction struct {
 	// fewer than 50 of them with labels, or with PredictOptions.Params.
 	Probability float32
 	Predicted   bool            // whether the label is in the set that the model predicts; true without Top
-	Why         *explain.Reason // explains the score, with PredictOptions.Explain; labels of one tree share it
+	Why         *explain.Reason // explains the score, with PredictOptions.Explain; of labels of one tree alike
 }
 
 // PredictStats counts the work of one prediction.

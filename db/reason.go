@@ -3,18 +3,24 @@ package db
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/text"
 )
 
 // explainLabels fills in the reasons of predictions.
 func explainLabels(st *state.Collection, out *Predictions, a *kind.LabelAnswer) (err error) {
+	r := &rowReasons{st: st, known: map[uint32]explain.Reason{}}
 	paths := map[*kind.TreePath]*explain.Reason{nil: nil}
 	path := func(p *kind.TreePath) (*explain.Reason, error) {
 		why, known := paths[p]
@@ -30,20 +36,155 @@ func explainLabels(st *state.Collection, out *Predictions, a *kind.LabelAnswer) 
 		return err
 	}
 	for i := range out.Labels {
-		to := &out.Labels[i]
+		var why *explain.Reason
 		switch {
 		case len(a.Members) > 0:
-			to.Why, err = reasonOfMembers(st, a.Members[i])
+			why, err = reasonOfMembers(r, a.Members[i])
 		case len(a.Paths) > 0:
-			to.Why, err = path(a.Paths[i])
+			why, err = path(a.Paths[i])
 		default:
-			to.Why, err = reasonOfLabel(st, &a.Evidence[i])
+			why, err = reasonOfLabel(r, &a.Evidence[i])
 		}
 		if err != nil {
 			return err
 		}
+		own := *why // labels of one tree share the parts
+		own.Threshold = thresholdOf(&out.Labels[i], &out.Labels[0], a.Cuts[i])
+		out.Labels[i].Why = &own
 	}
 	return nil
+}
+
+// thresholdOf describes how far a label is from the set that is predicted. best is the best label.
+func thresholdOf(p, best *Prediction, cut kind.Cut) *explain.Threshold {
+	of, side := "probability", "above"
+	x, least := p.Probability, cut.Least
+	if cut.Best {
+		least = best.Probability
+	}
+	if cut.OfScore || cut.Best && least == 0 {
+		of, x = "score", p.Score
+		if cut.Best {
+			least = best.Score
+		}
+	}
+	out := &explain.Threshold{Value: float64(least), Distance: float64(x) - float64(least)}
+	if out.Distance < 0 {
+		side = "below"
+	}
+	switch far := math.Abs(out.Distance); {
+	case cut.Best && p != best:
+		out.Text = fmt.Sprintf("%s; %s %.3f, %.3f below that", cut.Rule, of, x, far)
+	case cut.Rule != "":
+		*out = explain.Threshold{Text: cut.Rule}
+	default:
+		out.Text = fmt.Sprintf("%s %.3f, %.3f %s the threshold %.3f", of, x, far, side, least)
+		if out.Distance < 0 && p.Predicted {
+			out.Text += "; predicted as the label of highest " + of
+		}
+	}
+	return out
+}
+
+// rowReasons describes rows by their key, title and labels.
+type rowReasons struct {
+	st    *state.Collection
+	run   *state.ColdRun
+	known map[uint32]explain.Reason
+}
+
+// of describes a row, with its title and labels if full is set: reading them takes a tenth of a millisecond.
+func (r *rowReasons) of(row uint32, full bool) (out explain.Reason, err error) {
+	if out, known := r.known[row]; known {
+		return out, nil
+	}
+	key, err := r.st.Key(row)
+	if err != nil {
+		return out, err
+	}
+	out = explain.Reason{Text: string(key), Key: slices.Clone(key)}
+	if !full {
+		return out, nil
+	}
+	cold, err := r.st.Cold(row, &r.run)
+	out.Title, out.Labels = titleOf(&cold), cold.Labels
+	r.known[row] = out
+	return out, err
+}
+
+// titleRunes is the length of a title at most.
+const titleRunes = 60
+
+// titleOf returns the title of a row, empty if it has none that can be printed.
+func titleOf(c *rows.Cold) (title string) {
+	for _, a := range c.Attributes {
+		if s, ok := a.Value.(string); ok && a.Name == "title" {
+			title = s
+		}
+	}
+	title = cmp.Or(title, c.Text, string(c.Payload))
+	title = text.Snippet(title, nil, func(string, func(text.Token)) {}, text.SnippetOptions{Runes: titleRunes})
+	strange := func(r rune) bool { return !unicode.IsPrint(r) }
+	if !utf8.ValidString(title) || strings.ContainsFunc(title, strange) {
+		return ""
+	}
+	return title
+}
+
+const (
+	// fullRows is the number of rows of a list that have a title, labels and features.
+	fullRows = 10
+	// sharedFeatures is the number of features that a row shares with the query which its reason has by name.
+	sharedFeatures = 5
+)
+
+// neighbors describes nearest rows.
+func (r *rowReasons) neighbors(list []lcif.NeighborShare) (out []explain.Reason, err error) {
+	for i := range list {
+		one, err := r.neighbor(&list[i], i < fullRows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// neighbor describes a nearest row. In full, its score is divided by what adds to its similarity.
+func (r *rowReasons) neighbor(n *lcif.NeighborShare, full bool) (explain.Reason, error) {
+	out, err := r.of(n.Row, full)
+	if err != nil {
+		return out, err
+	}
+	out.Value, out.Score = n.Similarity, n.Share
+	if n.Indirect > 0 {
+		out.Parts = append(out.Parts, explain.Reason{Text: "its own nearest rows", Score: n.Indirect})
+	}
+	if n.Shared == nil || !full {
+		return out, nil
+	}
+	vectors, direct := n.Similarity, (n.Share-n.Indirect)/n.Similarity
+	more := explain.Reason{Text: fmt.Sprintf("%d more", len(n.Shared)-sharedFeatures)}
+	for i, f := range n.Shared {
+		vectors -= f.Adds
+		if i >= sharedFeatures {
+			more.Value, more.Score = more.Value+f.Adds, more.Score+f.Adds*direct
+			continue
+		}
+		name, err := r.st.FeatureName(f.Feature)
+		if err != nil {
+			return out, err
+		}
+		part := explain.Reason{Text: name, Feature: name, Value: f.Adds, Score: f.Adds * direct}
+		out.Parts = append(out.Parts, part)
+	}
+	if len(n.Shared) > sharedFeatures {
+		out.Parts = append(out.Parts, more)
+	}
+	if vectors > 1e-5 { // what rounding leaves is less
+		out.Parts = append(out.Parts, explain.Reason{Text: "vectors", Value: vectors, Score: vectors * direct})
+	}
+	return out, nil
 }
 
 // reasonOfHit describes how a search found a row.
@@ -91,51 +232,71 @@ func reasonOfTerms(st *state.Collection, s *kind.Search, row uint32) (out *expla
 }
 
 // reasonOfLabel explains the score of a label by rows and features.
-func reasonOfLabel(st *state.Collection, e *lcif.LabelExplanation) (*explain.Reason, error) {
+func reasonOfLabel(r *rowReasons, e *lcif.LabelExplanation) (_ *explain.Reason, err error) {
 	rows := explain.Reason{Text: "rows", Score: e.Instance}
 	features := explain.Reason{Text: "features", Score: e.Feature}
-	for _, n := range e.Neighbors {
-		key, err := st.Key(n.Row)
-		if err != nil {
-			return nil, err
-		}
-		part := explain.Reason{Text: string(key), Key: slices.Clone(key), Value: n.Similarity, Score: n.Share}
-		if n.Indirect > 0 {
-			part.Parts = []explain.Reason{{Text: "its own nearest rows", Score: n.Indirect}}
-		}
-		rows.Parts = append(rows.Parts, part)
+	without := explain.Reason{Text: "rows without it"}
+	seldom := explain.Reason{Text: fmt.Sprintf(
+		"features whose rows have it less often than all rows, %d of %d", e.Labelled, r.st.Entry.Live)}
+	if rows.Parts, err = r.neighbors(e.Neighbors); err != nil {
+		return nil, err
+	}
+	if without.Parts, err = r.neighbors(e.Without); err != nil {
+		return nil, err
 	}
 	for _, f := range e.Features {
-		name, err := st.FeatureName(f.Feature)
+		name, err := r.st.FeatureName(f.Feature)
 		if err != nil {
 			return nil, err
 		}
-		features.Parts = append(features.Parts, explain.Reason{Text: name, Feature: name, Score: f.Share})
+		part := explain.Reason{Text: name, Feature: name, Score: f.Share}
+		if f.Rows > 0 {
+			part.Text = fmt.Sprintf("%s (label in %d of its %s)", name, f.Labelled, counted(f.Rows, "row"))
+		}
+		if f.Share > 0 {
+			features.Parts = append(features.Parts, part)
+		}
+		if f.Labelled*int(r.st.Entry.Live) < e.Labelled*f.Rows {
+			part.Score = f.Most - f.Share
+			seldom.Parts = append(seldom.Parts, part)
+		}
 	}
-	text := counted(len(e.Neighbors), "row") + ", " + counted(len(e.Features), "feature")
-	return &explain.Reason{
-		Text: text, Score: e.Instance + e.Feature, Parts: []explain.Reason{rows, features},
-	}, nil
+	slices.SortStableFunc(seldom.Parts, func(a, b explain.Reason) int { return cmp.Compare(b.Score, a.Score) })
+	text := counted(len(e.Neighbors), "row") + ", " + counted(len(features.Parts), "feature")
+	out := &explain.Reason{Text: text, Score: e.Instance + e.Feature, Parts: []explain.Reason{rows, features}}
+	for _, x := range []explain.Reason{without, seldom} {
+		for i := range x.Parts {
+			x.Score += x.Parts[i].Score
+		}
+		if len(x.Parts) > 0 {
+			out.Against = append(out.Against, x)
+		}
+	}
+	return out, nil
 }
 
 // reasonOfMembers explains the score of a label by those of the members of a model of several kinds.
-func reasonOfMembers(st *state.Collection, shares []kind.MemberShare) (out *explain.Reason, err error) {
+func reasonOfMembers(r *rowReasons, shares []kind.MemberShare) (out *explain.Reason, err error) {
 	out = &explain.Reason{}
 	var texts []string
 	for i := range shares {
 		x := &shares[i]
 		var why *explain.Reason
 		if x.Path != nil {
-			why, err = reasonOfPath(st, x.Path)
+			why, err = reasonOfPath(r.st, x.Path)
 		} else {
-			why, err = reasonOfLabel(st, x.Evidence)
+			why, err = reasonOfLabel(r, x.Evidence)
 		}
 		if err != nil {
 			return nil, err
 		}
-		out.Score += x.Share
-		texts = append(texts, fmt.Sprintf("%s %.2f", x.Kind, x.Share))
-		out.Parts = append(out.Parts, explain.Reason{Text: x.Kind, Score: x.Share, Parts: []explain.Reason{*why}})
+		share := x.Weight * x.Chance
+		out.Score += share
+		texts = append(texts, fmt.Sprintf("%s %.2f", x.Kind, share))
+		part := explain.Reason{Value: x.Score, Score: share, Parts: []explain.Reason{*why}}
+		part.Text = fmt.Sprintf("%s: chance %.3f by its score %.3g, times its weight %.2f",
+			x.Kind, x.Chance, x.Score, x.Weight)
+		out.Parts = append(out.Parts, part)
 	}
 	out.Text = strings.Join(texts, ", ")
 	return out, nil
@@ -160,7 +321,7 @@ func reasonOfPath(st *state.Collection, p *kind.TreePath) (*explain.Reason, erro
 	}
 	out, rows := &explain.Reason{}, counted(p.Rows, "training row")
 	if n := len(p.Path); p.Linear && n > 0 {
-		out.Text, out.Score = fmt.Sprintf("%s, of %s", answer, rows), p.Path[n-1].Margin
+		out.Text, out.Score = fmt.Sprintf("%s by linear classifiers, %s", answer, rows), p.Path[n-1].Margin
 	} else {
 		out.Text = fmt.Sprintf("%s in %d of %s", answer, p.Agree, rows)
 		out.Score = float64(p.Agree) / float64(max(p.Rows, 1))
@@ -202,8 +363,11 @@ func decisionText(d *kind.TreeDecision, class string) string {
 	if d.Voters > 1 {
 		s += fmt.Sprintf("%d of %d votes, ", max(d.Votes, d.Voters-d.Votes), d.Voters)
 	}
-	features, rows := counted(d.Selected, "feature"), counted(d.Rows, "row")
-	s += fmt.Sprintf("%d of %s, %s", len(d.Contributions), features, rows)
+	if n := len(d.Contributions); d.Rows == 0 { // a linear classifier
+		s += counted(n, "feature")
+	} else {
+		s += fmt.Sprintf("%d of %s, %s", n, counted(d.Selected, "feature"), counted(d.Rows, "row"))
+	}
 	if d.Errors > 0 {
 		s += ", " + counted(d.Errors, "error")
 	}

@@ -27,6 +27,14 @@ func (t *Thresholds) Append(dst []uint32, scores vector.Sparse) []uint32 {
 	return t.AppendBy(dst, scores, &order)
 }
 
+// Of returns the threshold of a label.
+func (t *Thresholds) Of(label uint32) float64 {
+	if t.PerLabel != nil {
+		return t.PerLabel[label]
+	}
+	return t.Single
+}
+
 // Order returns the order of labels under the thresholds, which may be nil.
 func (t *Thresholds) Order(before Before) Order {
 	o := Order{Before: before}
@@ -43,11 +51,7 @@ func (t *Thresholds) AppendBy(dst []uint32, scores vector.Sparse, order *Order) 
 		top = topOf(scores, order)
 	}
 	for i, l := range scores.Index {
-		limit := t.Single
-		if t.PerLabel != nil {
-			limit = t.PerLabel[l]
-		}
-		if v := scores.Value[i]; v > 0 && (float64(v) >= limit || i == top) {
+		if v := scores.Value[i]; v > 0 && (float64(v) >= t.Of(l) || i == top) {
 			dst = append(dst, l)
 		}
 	}

@@ -7,19 +7,40 @@ import (
 )
 
 // Reason explains an answer by its parts, largest first. The parts of a prediction by LCIF are rows
-// and features, those of a path through a tree its decisions in order, those of a decision features
-// and an offset, those of a hit the leaves that elected it, with their votes as a share, or the terms
-// of a text.
+// and features, those of a row the features that it shares with the query, those of a path through a tree
+// its decisions in order, those of a decision features and an offset, which may be below 0, those of
+// auto-labels its models, each with its own reason, those of a hit the leaves that elected it, with their
+// votes as a share, or the terms of a text.
 type Reason struct {
-	Text    string  // a key, a feature, or a description such as "goal? yes"
-	Key     []byte  // if the part is a row
-	Feature string  // if the part is a feature
-	Value   float64 // the similarity of a row, or the value of a feature as the tree weighs it
+	Text    string // a key, a feature, or a description such as "goal? yes"
+	Key     []byte // if the part is a row
+	Feature string // if the part is a feature
+	// Value is the similarity of a row, what a feature adds to it, the value of a feature as the tree weighs it,
+	// or the score of a model of auto-labels.
+	Value float64
 	// Score is what the part adds to the total: for a decision its margin, for the leaf of a path
 	// the share of its training rows that have its answer, for a hit the estimate of its label, and for linear
 	// classifiers the margin of the label's own.
 	Score float64
 	Parts []Reason
+	// Title is the string attribute "title" of a row, or else the beginning of its text or payload. Of each list
+	// of rows the first ten have it, Labels and Parts.
+	Title  string
+	Labels []string
+	// Against is what speaks against a label by LCIF: the nearest rows without it, and the features whose rows
+	// have it less often than all rows. They are no part of the score: Score is what each would add at most, if
+	// the row had the label, or if all rows with the feature, and no others, had it.
+	Against   []Reason
+	Threshold *Threshold // of a label
+}
+
+// Threshold is the least probability of a label that is predicted or, where Text says so, its least score, or
+// that of the best label if only this one is predicted. Distance is how far the label is above it, or below.
+// Both are 0 for the best label then, and for the labels of a leaf.
+type Threshold struct {
+	Text     string  `json:"text"`
+	Value    float64 `json:"value"`
+	Distance float64 `json:"distance"`
 }
 
 // printedParts is the number of parts of a part that String shows.

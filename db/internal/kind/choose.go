@@ -77,6 +77,21 @@ func (o *LabelAsk) Choose(
 	return dst
 }
 
+// Cuts fills in the cuts of the labels of an answer. own returns that of a label in a set that the model
+// selects without probabilities.
+func (o *LabelAsk) Cuts(a *LabelAnswer, rows func(label uint32) int, own func(label uint32) Cut) {
+	for _, r := range a.Labels {
+		switch c := o.Calibration; {
+		case o.Limit > 0:
+			a.Cuts = append(a.Cuts, Cut{Least: o.Limit})
+		case c != nil && !c.OwnSets:
+			a.Cuts = append(a.Cuts, Cut{Least: c.Cuts[labels.Bucket(rows(r.Label))]})
+		default:
+			a.Cuts = append(a.Cuts, own(r.Label))
+		}
+	}
+}
+
 // predict moves the most probable label to the front, completes its probability, and selects the set.
 func (o *LabelAsk) predict(list []Ranked, rows func(label uint32) int, better func(a, b Ranked) int) {
 	c := o.Calibration

@@ -93,6 +93,8 @@ type Source interface {
 	// Relabelled returns the rows whose labels were changed since an index with this main object
 	// was made; some of them may be deleted. It returns nil if there are none.
 	Relabelled(object uint64) (*roaring.Bitmap, error)
+	// CachedLabel returns the rows that have a label, also deleted ones; nil if no row ever had it.
+	CachedLabel(label string) (*roaring.Bitmap, error)
 	// Key returns the key of a row.
 	Key(row uint32) ([]byte, error)
 	// ManifestNamed returns the manifest of an index of the collection, nil if there is no such index,
@@ -201,6 +203,8 @@ type LabelAnswer struct {
 	Labels    []Ranked
 	Stats     lcif.Stats
 	Decisions int // of trees
+	// Cuts are where the set of the model begins, for each label.
+	Cuts []Cut
 	// Evidence explains each label by rows and features.
 	Evidence []lcif.LabelExplanation
 	// Paths has each label's path through a tree, Tree the path that decides the prediction.
@@ -210,12 +214,21 @@ type LabelAnswer struct {
 	Members [][]MemberShare
 }
 
-// MemberShare is the part of a member in the score of a label, and its own reason.
+// Cut is the least probability of a label that is predicted.
+type Cut struct {
+	Least   float32
+	OfScore bool   // it is the least score instead
+	Rule    string // what else selects the set, if it has no least value; Best if that is the best label
+	Best    bool
+}
+
+// MemberShare is the part of a member in the score of a label, Weight · Chance, and its own reason. Chance
+// is how probable the member's own Score makes the label.
 type MemberShare struct {
-	Kind     string
-	Share    float64
-	Evidence *lcif.LabelExplanation
-	Path     *TreePath
+	Kind                  string
+	Weight, Chance, Score float64
+	Evidence              *lcif.LabelExplanation
+	Path                  *TreePath
 }
 
 // TreePath is a path through a budgeted tree, with the fields of db.TreePath.

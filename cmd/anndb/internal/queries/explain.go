@@ -1,9 +1,11 @@
 package queries
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/anndb/anndb/db"
@@ -13,27 +15,56 @@ import (
 
 // scoredLabel is a predicted label as JSON has it.
 type scoredLabel struct {
-	Label       string  `json:"label"`
-	Score       float32 `json:"score"`
-	Probability float32 `json:"probability,omitempty"`
+	Label       string             `json:"label"`
+	Score       float32            `json:"score"`
+	Probability float32            `json:"probability,omitempty"`
+	Threshold   *explain.Threshold `json:"threshold,omitempty"`
 }
 
 // reasonJSON is an explain.Reason as JSON has it.
 type reasonJSON struct {
-	Text    string       `json:"text"`
-	Key     string       `json:"key,omitempty"`
-	Feature string       `json:"feature,omitempty"`
-	Value   float64      `json:"value,omitempty"`
-	Score   float64      `json:"score"`
-	Parts   []reasonJSON `json:"parts,omitempty"`
+	Text      string             `json:"text"`
+	Key       string             `json:"key,omitempty"`
+	Title     string             `json:"title,omitempty"`
+	Labels    []string           `json:"labels,omitempty"`
+	Feature   string             `json:"feature,omitempty"`
+	Value     float64            `json:"value,omitempty"`
+	Score     float64            `json:"score"`
+	Threshold *explain.Threshold `json:"threshold,omitempty"`
+	Parts     []reasonJSON       `json:"parts,omitempty"`
+	Against   []reasonJSON       `json:"against,omitempty"`
 }
 
-// newReasonJSON returns a reason with at most so many rows and features of each part, 0 for all.
+// newReasonJSON returns a reason as JSON has it, shortened.
 func newReasonJSON(r *explain.Reason, most int) reasonJSON {
-	out := reasonJSON{Text: r.Text, Key: string(r.Key), Feature: r.Feature, Value: r.Value, Score: r.Score}
-	for i := range r.Parts {
-		if p := &r.Parts[i]; most == 0 || i < most || !isEvidence(p) {
-			out.Parts = append(out.Parts, newReasonJSON(p, most))
+	list := func(parts []explain.Reason) (out []reasonJSON) {
+		for _, p := range shortened(parts, most) {
+			out = append(out, newReasonJSON(&p, most))
+		}
+		return out
+	}
+	return reasonJSON{
+		Text: r.Text, Key: string(r.Key), Title: r.Title, Labels: r.Labels, Feature: r.Feature, Value: r.Value,
+		Score: r.Score, Threshold: r.Threshold, Parts: list(r.Parts), Against: list(r.Against),
+	}
+}
+
+// shortened returns parts of which at most so many in a row are rows or features, 0 for all. What the
+// others add is one part.
+func shortened(parts []explain.Reason, most int) (out []explain.Reason) {
+	n, left := 0, explain.Reason{}
+	for i := range parts {
+		p := &parts[i]
+		if !isEvidence(p) {
+			n = 0
+		}
+		if n++; most == 0 || n <= most || !isEvidence(p) {
+			out = append(out, *p)
+			continue
+		}
+		left.Text, left.Score = fmt.Sprintf("%d more", n-most), left.Score+p.Score
+		if i+1 == len(parts) || !isEvidence(&parts[i+1]) {
+			out, left = append(out, left), explain.Reason{}
 		}
 	}
 	return out
@@ -51,55 +82,128 @@ func explanation(r *explain.Reason, most int) any {
 func isEvidence(r *explain.Reason) bool { return r.Key != nil || r.Feature != "" }
 
 // reasonColumns are those of a prediction with reasons. label is the column of one or of all labels.
-func reasonColumns(label string) []string {
-	return []string{"query", label, "score:4", "because of", "what", "weight:3", "value:3", "adds:4"}
+func reasonColumns(label string, people bool) []string {
+	names := []string{"query", label, "score:4", "because of"}
+	if !people {
+		names = append(names, "what")
+	}
+	return append(names, "weight:3", "value:3", "adds:4")
 }
 
-// addReason writes a row for the answer, one for each part of its reason, and one for each row and
-// feature in it. For people, query, label and part are written once.
-func (c *Predict) addReason(t *table.Stream, query, label, score any, why *explain.Reason, people bool) {
-	add := func(part, what any, numbers ...any) {
-		t.Add(append([]any{query, label, score, part, what}, numbers...)...)
-		if people {
-			query, label = nil, nil
+// addReason writes a row for the answer, one for each of some remarks, one for each part of its reason, and
+// one for each row and feature in it. For people, query, label and part are written once.
+func (c *Predict) addReason(
+	t *table.Stream, answer [3]any, why *explain.Reason, remarks []string, people bool,
+) {
+	w := reasonTable{most: c.Evidence, people: people}
+	w.add = func(part string, what any, numbers ...any) {
+		cells := []any{answer[0], answer[1], answer[2], part}
+		switch {
+		case !people:
+			cells = append(cells, what)
+		case what != nil:
+			cells[3] = fmt.Sprint(part, what)
 		}
-		score = nil
+		t.Add(append(cells, numbers...)...)
+		if people {
+			answer = [3]any{}
+		}
+		answer[2] = nil
 	}
-	add(why.Text, nil)
+	w.add(why.Text, nil)
+	for _, s := range remarks {
+		w.add(s, nil)
+	}
+	w.parts(why, "")
+}
+
+// reasonTable writes the parts of a reason.
+type reasonTable struct {
+	// add writes a row. For people, part and what are one cell.
+	add    func(part string, what any, numbers ...any)
+	most   int // of rows and features, 0 for all
+	people bool
+}
+
+// parts writes the parts of a reason, and what speaks against its answer.
+func (w *reasonTable) parts(why *explain.Reason, indent string) {
 	for i := 0; i < len(why.Parts); i++ {
-		if n := refusals(why.Parts[i:]); people && c.Evidence > 0 && n >= leastFolded {
-			add(fmt.Sprintf("%d decisions: no (--evidence 0 shows them)", n), nil)
+		if n := refusals(why.Parts[i:]); w.people && w.most > 0 && n >= leastFolded {
+			w.add(fmt.Sprintf("%s%d decisions: no (--evidence 0 shows them)", indent, n), nil)
 			i += n - 1
 			continue
 		}
 		part := &why.Parts[i]
-		if len(part.Parts) == 0 && part.Score == 0 {
+		if len(part.Parts) > 0 || part.Score != 0 {
+			w.part(part, indent+part.Text, part.Score, indent)
+		}
+	}
+	for i := range why.Against {
+		part := &why.Against[i]
+		w.part(part, indent+"against: "+part.Text, nil, indent)
+	}
+}
+
+// part writes a part with its rows and features, or with the reason of a model. Without a score, what is in
+// it adds nothing.
+func (w *reasonTable) part(part *explain.Reason, text string, score any, indent string) {
+	w.add(text, nil, nil, nil, score)
+	most := w.most
+	if score == nil {
+		most = (most + 1) / 2
+	}
+	indent += "  "
+	if w.people {
+		text = indent
+	}
+	for _, p := range shortened(part.Parts, most) {
+		adds := any(p.Score)
+		if score == nil {
+			adds = nil
+		}
+		switch {
+		case isEvidence(&p):
+			w.evidence(text, &p, adds)
+		case len(p.Parts) > 0:
+			w.add(indent+p.Text, nil)
+			w.parts(&p, indent+"  ")
+		default:
+			w.add(text, p.Text, nil, nil, adds)
+		}
+	}
+}
+
+// evidence writes a row or a feature. A decision multiplies the value of a feature by a weight.
+func (w *reasonTable) evidence(text string, p *explain.Reason, adds any) {
+	weight, value := any(nil), any(nil)
+	if p.Value != 0 {
+		value = p.Value
+		if p.Feature != "" {
+			weight = p.Score / p.Value
+		}
+	}
+	if !w.people { // they read all else in JSON
+		w.add(text, cmp.Or(string(p.Key), p.Feature), weight, value, adds)
+		return
+	}
+	what := p.Text
+	if len(p.Labels) > 0 {
+		what += " [" + strings.Join(p.Labels, ", ") + "]"
+	}
+	if p.Title != "" {
+		what += " " + p.Title
+	}
+	var shares []string
+	for _, of := range p.Parts {
+		if of.Value == 0 {
+			what += fmt.Sprintf(", %.4f by %s", of.Score, of.Text)
 			continue
 		}
-		text := any(part.Text)
-		add(text, nil, nil, nil, part.Score)
-		if people {
-			text = nil
-		}
-		n, left, sum := 0, 0, 0.0
-		for j := range part.Parts {
-			switch p := &part.Parts[j]; {
-			case !isEvidence(p):
-				if left > 0 {
-					add(text, fmt.Sprintf("%d more", left), nil, nil, sum)
-					left = 0
-				}
-				add(text, p.Text, nil, nil, p.Score)
-			case n < c.shown(len(part.Parts)):
-				n++
-				addEvidence(add, text, p)
-			default:
-				left, sum = left+1, sum+p.Score
-			}
-		}
-		if left > 0 {
-			add(text, fmt.Sprintf("%d more", left), nil, nil, sum)
-		}
+		shares = append(shares, fmt.Sprintf("%s %.3f", of.Text, of.Value))
+	}
+	w.add(text, what, weight, value, adds)
+	if len(shares) > 0 {
+		w.add(text, "  shares "+strings.Join(shares, ", "))
 	}
 }
 
@@ -121,19 +225,21 @@ var (
 	ofNode  = regexp.MustCompile(`(^|, )node \d+\? `)
 )
 
-// addEvidence writes a row or a feature. A decision multiplies the value of a feature by a weight.
-func addEvidence(add func(part, what any, numbers ...any), part any, p *explain.Reason) {
-	what, weight, value := p.Text, any(nil), any(nil)
-	if p.Value != 0 {
-		value = p.Value
-		if p.Feature != "" {
-			weight = p.Score / p.Value
+// thresholds describes how far labels are from the set that is predicted.
+func thresholds(found []db.Prediction) (out []string) {
+	for _, p := range found {
+		if p.Why == nil || p.Why.Threshold == nil {
+			continue
+		}
+		s := p.Why.Threshold.Text
+		if p.Why.Threshold.Value != 0 && len(found) > 1 {
+			s = p.Label + ": " + s
+		}
+		if !slices.Contains(out, s) {
+			out = append(out, s)
 		}
 	}
-	for _, of := range p.Parts {
-		what += fmt.Sprintf(", %.4f by %s", of.Score, of.Text)
-	}
-	add(part, what, weight, value, p.Score)
+	return out
 }
 
 // withScores is labels with their scores on one line, as many as evidence is shown.

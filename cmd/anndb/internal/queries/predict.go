@@ -105,31 +105,36 @@ func (c *Predict) answers(a *command.App, tree bool) (w answers, err error) {
 		add = func(key string, found db.Predictions) {
 			labels := []scoredLabel{}
 			for _, p := range found.Labels {
-				labels = append(labels, scoredLabel{p.Label, p.Score, p.Probability})
+				l := scoredLabel{Label: p.Label, Score: p.Score, Probability: p.Probability}
+				if p.Why != nil {
+					l.Threshold = p.Why.Threshold
+				}
+				labels = append(labels, l)
 			}
 			w.out.Add(key, labels, explanation(found.Why, c.Evidence), found.Stats.NoEvidence)
 		}
 	case c.Explain && tree:
-		columns = reasonColumns("labels")
+		columns = reasonColumns("labels", people)
 		add = func(key string, found db.Predictions) {
 			why := found.Why
 			if found.Stats.NoEvidence {
 				why = &explain.Reason{Text: noEvidence}
 			}
-			c.addReason(w.out, key, c.withScores(found.Labels), nil, why, people)
+			answer := [3]any{key, c.withScores(found.Labels)}
+			c.addReason(w.out, answer, why, thresholds(found.Labels[:c.shown(len(found.Labels))]), people)
 		}
 	case c.Explain && !inJSON:
-		columns = reasonColumns("label")
+		columns = reasonColumns("label", people)
 		add = func(key string, found db.Predictions) {
 			query := any(key)
 			for _, p := range found.Labels {
-				c.addReason(w.out, query, p.Label, p.Score, p.Why, people)
+				c.addReason(w.out, [3]any{query, p.Label, p.Score}, p.Why, thresholds([]db.Prediction{p}), people)
 				if people {
 					query = nil
 				}
 			}
 			if found.Stats.NoEvidence && len(found.Labels) == 0 {
-				c.addReason(w.out, query, nil, nil, &explain.Reason{Text: noEvidence}, people)
+				c.addReason(w.out, [3]any{query}, &explain.Reason{Text: noEvidence}, nil, people)
 			}
 		}
 	default:

@@ -169,10 +169,14 @@ func explained(t *testing.T, d *db.DB, rng *rand.Rand, form int, o *index.Auto) 
 		for _, l := range p.Labels {
 			sum := 0.
 			for _, part := range l.Why.Parts {
-				known := part.Text == "lcif" && o.LCIF != nil || part.Text == "labeltree" && o.LabelTree != nil ||
-					o.Trees != nil && part.Text == o.Trees.Name()
-				if !known || part.Score < 0 || len(part.Parts) != 1 || !strings.Contains(l.Why.Text, part.Text) {
-					t.Errorf("form %d: %+v", form, l.Why)
+				name, how, _ := strings.Cut(part.Text, ": ")
+				known := name == "lcif" && o.LCIF != nil || name == "labeltree" && o.LabelTree != nil ||
+					o.Trees != nil && name == o.Trees.Name()
+				var chance, score, weight float64
+				_, err := fmt.Sscanf(how, "chance %f by its score %f, times its weight %f", &chance, &score, &weight)
+				if !known || part.Score < 0 || len(part.Parts) != 1 || !strings.Contains(l.Why.Text, name) || err != nil ||
+					math.Abs(chance*weight-part.Score) > 0.01 || math.Abs(score-part.Value) > 0.01 {
+					t.Errorf("form %d: %+v, %v", form, l.Why, err)
 				}
 				sum += part.Score
 			}

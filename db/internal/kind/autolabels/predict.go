@@ -144,6 +144,7 @@ func (m *model) Predict(ctx context.Context, x vector.Sparse, o *kind.LabelAsk, 
 		a.Labels = append(a.Labels, r)
 	}
 	if o.Explain {
+		o.Cuts(a, m.rows, func(uint32) kind.Cut { return kind.Cut{Least: m.detail.Cut, OfScore: true} })
 		for _, r := range a.Labels {
 			a.Members = append(a.Members, m.shares(r.Label, why))
 		}
@@ -175,7 +176,8 @@ func (m *model) weigh(s *scratch) {
 		s.place[r.Label] = 0
 		sum := float64(0)
 		for j := range m.members {
-			sum += m.share(j, r.Label, s.scores[i*len(m.members)+j])
+			weight, chance := m.share(j, r.Label, s.scores[i*len(m.members)+j])
+			sum += weight * chance
 		}
 		r.Score = float32(sum)
 	}
@@ -184,25 +186,26 @@ func (m *model) weigh(s *scratch) {
 	})
 }
 
-// share returns the part of a member in the score of a label, by the member's own score.
-func (m *model) share(member int, label uint32, score float32) float64 {
+// share returns the part of a member in the score of a label: its weight, and how probable the member's own
+// score makes the label.
+func (m *model) share(member int, label uint32, score float32) (weight, chance float64) {
 	at, rows := &m.members[member], m.rows(label)
 	bucket := labels.Bucket(rows)
-	weight := at.Weights[bucket]
+	weight = at.Weights[bucket]
 	if rows == 0 { // only LCIF knows labels of later rows
 		weight = 1
 	}
 	if score <= 0 {
-		return 0
+		return weight, 0
 	}
-	return weight * float64(at.Curves[bucket].At(score))
+	return weight, float64(at.Curves[bucket].At(score))
 }
 
-// reasonsOf returns the reasons of an answer of a member by label. Their shares are scores.
+// reasonsOf returns the reasons of an answer of a member by label, without shares.
 func reasonsOf(name string, a *kind.LabelAnswer) map[uint32]kind.MemberShare {
 	out := map[uint32]kind.MemberShare{}
 	for i, r := range a.Labels {
-		x := kind.MemberShare{Kind: name, Share: float64(r.Score)}
+		x := kind.MemberShare{Kind: name, Score: float64(r.Score)}
 		if len(a.Paths) > i {
 			x.Path = a.Paths[i]
 		}
@@ -218,10 +221,12 @@ func reasonsOf(name string, a *kind.LabelAnswer) map[uint32]kind.MemberShare {
 func (m *model) shares(label uint32, why []map[uint32]kind.MemberShare) (out []kind.MemberShare) {
 	for j, reasons := range why {
 		if x, ok := reasons[label]; ok {
-			x.Share = m.share(j, label, float32(x.Share))
+			x.Weight, x.Chance = m.share(j, label, float32(x.Score))
 			out = append(out, x)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b kind.MemberShare) int { return cmp.Compare(b.Share, a.Share) })
+	slices.SortStableFunc(out, func(a, b kind.MemberShare) int {
+		return cmp.Compare(b.Weight*b.Chance, a.Weight*a.Chance)
+	})
 	return out
 }

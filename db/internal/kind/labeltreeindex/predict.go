@@ -37,6 +37,7 @@ func (t *model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a 
 	s.p.Predict(s.x, labeltree.DefaultBeam, 0, &s.scores)
 	t.choose(s, o, a)
 	if o.Explain {
+		o.Cuts(a, t.rowsWith, func(uint32) kind.Cut { return kind.Cut{Least: certain, OfScore: true} })
 		t.explain(s.p, s.x, a)
 	}
 	return nil
@@ -85,8 +86,7 @@ func (t *model) explain(p *labeltree.Predictor, x vector.Sparse, a *kind.LabelAn
 		path := p.Explain(x, r.Label)
 		for i, step := range path {
 			d := kind.TreeDecision{Decision: budget.Decision{
-				Node: step.Node, Left: step.Margin > 0, Margin: step.Margin, Offset: step.Offset, Rows: n, Voters: 1,
-				Selected: len(step.Contributions),
+				Node: step.Node, Left: step.Margin > 0, Margin: step.Margin, Offset: step.Offset, Voters: 1,
 			}}
 			if i == len(path)-1 {
 				d.Label = r.Name

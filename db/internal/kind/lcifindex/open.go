@@ -25,6 +25,7 @@ type labelModel struct {
 	st       kind.Source
 	rows     kind.Rows
 	segments []postings.Segment // of sparse rows
+	covered  int                // number of rows in them
 	view     *lcif.View
 	names    codec.Strings // of the first segment
 	more     []string      // labels after these: of the other segments, and of rows written or relabelled since
@@ -72,8 +73,9 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	}
 	large := &parts[0]
 	out := &labelModel{
-		weighing: large.weighing(), st: st, rows: rows, names: large.names, params: *paramsOf(m),
-		view: &lcif.View{Features: large.Features, Keep: large.keep},
+		weighing: large.weighing(), st: st, rows: rows, covered: m.Info.Rows, names: large.names,
+		params: *paramsOf(m),
+		view:   &lcif.View{Features: large.Features, Keep: large.keep},
 	}
 	out.view.Row = out.row
 	for i := range parts {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -53,6 +54,12 @@ func (m *labelModel) Predict(
 	}
 	a.Labels = m.rank(sc, a.Labels, &p, o)
 	if o.Explain {
+		o.Cuts(a, m.rowsWith, func(label uint32) kind.Cut {
+			if p.Thresholds == nil {
+				return kind.Cut{Rule: "the best label is predicted", Best: true}
+			}
+			return kind.Cut{Least: float32(p.Thresholds.Of(label)), OfScore: true}
+		})
 		if a.Evidence, err = m.explain(ctx, sc, view, x, &p); err != nil {
 			return err
 		}
@@ -165,5 +172,36 @@ func (m *labelModel) explain(
 	if len(found) != len(which) {
 		return nil, fmt.Errorf("db: %d explanations for %d labels", len(found), len(which))
 	}
-	return found, nil
+	return found, m.count(ctx, found)
+}
+
+// count counts the rows with the features and labels of explanations, if rows have features.
+func (m *labelModel) count(ctx context.Context, found []lcif.LabelExplanation) error {
+	with := map[uint32]*roaring.Bitmap{}
+	for i := range found {
+		e := &found[i]
+		labelled, err := m.st.CachedLabel(m.name(e.Label))
+		if err != nil {
+			return err
+		}
+		if m.segments == nil || labelled == nil {
+			continue
+		}
+		if m.rows.Deleted != nil {
+			labelled = roaring.AndNot(labelled, m.rows.Deleted)
+		}
+		e.Labelled = int(labelled.GetCardinality())
+		for j := range e.Features {
+			f := &e.Features[j]
+			if with[f.Feature] == nil {
+				with[f.Feature], err = postingsindex.RowsWith(ctx, m.segments, m.rows.Set, m.covered, f.Feature)
+				if err != nil {
+					return err
+				}
+			}
+			f.Rows = int(with[f.Feature].GetCardinality())
+			f.Labelled = int(with[f.Feature].AndCardinality(labelled))
+		}
+	}
+	return nil
 }

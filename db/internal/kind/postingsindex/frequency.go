@@ -117,14 +117,22 @@ func (x *opened) RowsWith(ctx context.Context, term uint32) (*roaring.Bitmap, er
 	if err != nil {
 		return nil, err
 	}
+	return RowsWith(ctx, x.segments, set, x.m.Info.Rows, term)
+}
+
+// RowsWith returns the live rows that have a feature: by the lists of segments, and from the first row after
+// these on by the rows themselves.
+func RowsWith(
+	ctx context.Context, segments []postings.Segment, set *kind.SparseSet, covered int, feature uint32,
+) (*roaring.Bitmap, error) {
 	out := roaring.New()
-	for i := range x.segments {
-		g := &x.segments[i]
-		rows := g.RowsWith(term)
+	for i := range segments {
+		g := &segments[i]
+		rows := g.RowsWith(feature)
 		if g.Deleted != nil {
 			rows.AndNot(g.Deleted)
 		}
 		out.Or(roaring.AddOffset(rows, g.First))
 	}
-	return out, set.AddRowsWith(ctx, out, term, x.m.Info.Rows)
+	return out, set.AddRowsWith(ctx, out, feature, covered)
 }

@@ -26,6 +26,11 @@ func (t *Model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a 
 		a.Labels[i].Name = t.label(a.Labels[i].Label)
 	}
 	if o.Explain {
+		cut := kind.Cut{Rule: "the labels of the leaf are predicted"}
+		if t.Model.Kind == budget.SBT {
+			cut = kind.Cut{Rule: "the best class is predicted", Best: true}
+		}
+		o.Cuts(a, t.rowsWith, func(uint32) kind.Cut { return cut })
 		t.explain(p, x, a)
 	}
 	return nil

@@ -193,7 +193,7 @@ func TestClasses(t *testing.T) {
 				t.Errorf("%d classes: %+v", classes, out)
 			}
 			for _, p := range out {
-				if classes > 2 && strings.HasPrefix(p.Why.Text, p.Label+" in ") != (p.Score > 0) || classes == 2 && p.Why != out[0].Why {
+				if classes > 2 && strings.HasPrefix(p.Why.Text, p.Label+" in ") != (p.Score > 0) || classes == 2 && &p.Why.Parts[0] != &out[0].Why.Parts[0] {
 					t.Errorf("%+v by %v", p, p.Why)
 				}
 			}
