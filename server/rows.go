@@ -179,7 +179,11 @@ func (ch *change) apply(tx *db.Tx) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return ch.version(tx)
+	version, err := ch.version(tx)
+	if errors.Is(err, db.ErrNotFound) { // it has expired
+		err = nil
+	}
+	return version, err
 }
 
 // version returns the version that the row has in a transaction.

@@ -85,11 +85,11 @@ func (ch *change) update(tx *db.Tx) error {
 	if err := json.Unmarshal(line, &merged); err != nil {
 		return err
 	}
+	if ch.parts["payload"] != nil || ch.parts["payload_base64"] != nil { // one takes the place of the other
+		delete(merged, "payload")
+		delete(merged, "payload_base64")
+	}
 	for name, value := range ch.parts {
-		if name == "payload" || name == "payload_base64" {
-			delete(merged, "payload")
-			delete(merged, "payload_base64")
-		}
 		merged[name] = value
 	}
 	if line, err = json.Marshal(merged); err != nil {

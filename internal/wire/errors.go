@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/anndb/anndb/db"
@@ -10,7 +11,7 @@ import (
 
 // Errors of requests, besides those of package db.
 var (
-	ErrJSON         = errors.New("invalid JSON")
+	ErrJSON         = fmt.Errorf("%w JSON", db.ErrInvalid)
 	ErrChanged      = errors.New("the row has another version")
 	ErrBusy         = errors.New("too many requests at once")
 	ErrUnauthorized = errors.New("no token, or a wrong one")

@@ -89,7 +89,7 @@ func UnmarshalQuery(body []byte, q *Query, into any) error {
 // Search is a request for the rows nearest to a query, or to each of Queries.
 type Search struct {
 	Query
-	Queries []Query       `json:"queries,omitempty"`
+	Queries []Query       `json:"queries,omitzero"`
 	K       int           `json:"k,omitempty"`
 	Index   string        `json:"index,omitempty"`
 	Recall  float64       `json:"recall,omitempty"`
@@ -319,7 +319,7 @@ func (r *Result) Get() (out db.Result, err error) {
 // Predict is a request for the labels of a query, or of each of Queries.
 type Predict struct {
 	Query
-	Queries        []Query      `json:"queries,omitempty"`
+	Queries        []Query      `json:"queries,omitzero"`
 	Index          string       `json:"index,omitempty"`
 	Top            int          `json:"top,omitempty"`
 	Set            bool         `json:"set,omitempty"`

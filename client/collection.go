@@ -1,0 +1,123 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/internal/wire"
+)
+
+// Collection is a handle of a collection, by name. It sees the latest state at each call, and costs nothing.
+type Collection struct {
+	f    File
+	name string
+	path string
+}
+
+// Name returns the collection's name.
+func (c Collection) Name() string { return c.name }
+
+// Info describes the collection.
+func (c Collection) Info(ctx context.Context) (db.CollectionInfo, error) {
+	return fetch(ctx, c.f.c, get(c.path), (*wire.Collection).Get)
+}
+
+// Count returns the number of rows that a filter selects; nil selects all.
+func (c Collection) Count(ctx context.Context, f *filter.Filter) (int, error) {
+	var out wire.Counted
+	err := c.f.c.call(ctx, ask(c.path+"/count", wire.Count{Where: text(f)}), &out)
+	return out.Rows, err
+}
+
+// text returns the text of a filter, "" of nil.
+func text(f *filter.Filter) string {
+	if f == nil {
+		return ""
+	}
+	return f.String()
+}
+
+// Search finds the rows nearest to the query, as db.Collection.Search does; nil options are the defaults.
+func (c Collection) Search(ctx context.Context, q db.Query, o *db.SearchOptions) (db.Result, error) {
+	in := wire.NewSearch(cmp.Or(o, &db.SearchOptions{}))
+	in.Query = wire.NewQuery(q)
+	return fetch(ctx, c.f.c, ask(c.path+"/search", in), (*wire.Result).Get)
+}
+
+// SearchBatch searches for many queries in one state. Element i is what Search returns for queries[i].
+func (c Collection) SearchBatch(
+	ctx context.Context, queries []db.Query, o *db.SearchOptions,
+) ([]db.Result, error) {
+	in := wire.NewSearch(cmp.Or(o, &db.SearchOptions{}))
+	in.Queries = forms(queries)
+	return fetch(ctx, c.f.c, ask(c.path+"/search", in), func(out *wire.Results) ([]db.Result, error) {
+		return all(out.Results, (*wire.Result).Get)
+	})
+}
+
+// forms returns the forms of queries.
+func forms(queries []db.Query) []wire.Query {
+	out := make([]wire.Query, len(queries))
+	for i, q := range queries {
+		out[i] = wire.NewQuery(q)
+	}
+	return out
+}
+
+// Predict predicts the labels of a query, as db.Collection.Predict does; nil options are the defaults.
+func (c Collection) Predict(ctx context.Context, q db.Query, o *db.PredictOptions) (db.Predictions, error) {
+	in := wire.NewPredict(cmp.Or(o, &db.PredictOptions{}))
+	in.Query = wire.NewQuery(q)
+	return fetch(ctx, c.f.c, ask(c.path+"/predict", in), (*wire.Predictions).Get)
+}
+
+// PredictBatch predicts the labels of many queries in one state. Element i is what Predict returns for
+// queries[i].
+func (c Collection) PredictBatch(
+	ctx context.Context, queries []db.Query, o *db.PredictOptions,
+) ([]db.Predictions, error) {
+	in := wire.NewPredict(cmp.Or(o, &db.PredictOptions{}))
+	in.Queries = forms(queries)
+	list := func(out *wire.PredictionsList) ([]db.Predictions, error) {
+		return all(out.Results, (*wire.Predictions).Get)
+	}
+	return fetch(ctx, c.f.c, ask(c.path+"/predict", in), list)
+}
+
+// Indexes describes the indexes of the collection, by name.
+func (c Collection) Indexes(ctx context.Context) ([]index.Info, error) {
+	return fetch(ctx, c.f.c, get(c.path+"/indexes"), func(out *wire.Indexes) ([]index.Info, error) {
+		return all(out.Indexes, (*wire.Index).Get)
+	})
+}
+
+// Build learns an index over the rows of the latest state, as db.Collection.Build does; with nil options the
+// collection decides on the kind. Queries for training (index.Forest.TrainingQueries) do not travel. If the
+// context ends or the connection breaks, the build is cancelled.
+func (c Collection) Build(ctx context.Context, name string, o index.Options) (index.Info, error) {
+	var in wire.Build
+	if o != nil {
+		raw, err := json.Marshal(o)
+		if err != nil {
+			return index.Info{}, fmt.Errorf("%w: %w", db.ErrInvalid, err)
+		}
+		in = wire.Build{Kind: o.Name(), Options: raw}
+	}
+	r := &request{method: http.MethodPost, path: c.indexPath(name), in: in, long: true}
+	return fetch(ctx, c.f.c, r, (*wire.Index).Get)
+}
+
+// DropIndex removes an index.
+func (c Collection) DropIndex(ctx context.Context, name string) error {
+	return c.f.c.call(ctx, &request{method: http.MethodDelete, path: c.indexPath(name)}, nil)
+}
+
+func (c Collection) indexPath(name string) string {
+	return c.path + "/indexes/" + wire.PathKey([]byte(name))
+}
