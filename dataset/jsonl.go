@@ -140,7 +140,7 @@ func (j *jsonl) parse(line []byte) error {
 		return errors.New("not UTF-8")
 	}
 	clear(j.object)
-	if !json.Valid(line) {
+	if !validJSON(line) {
 		var s *json.SyntaxError
 		err := json.Unmarshal(line, &struct{}{})
 		if errors.As(err, &s) {
@@ -464,6 +464,9 @@ func appendBase64(dst []byte, raw json.RawMessage) ([]byte, error) {
 	if raw[0] != '"' {
 		return dst, errors.New("not a string")
 	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return base64.StdEncoding.AppendDecode(dst, raw[1:len(raw)-1])
+	}
 	text, err := jsonText(raw)
 	if err != nil {
 		return dst, err
@@ -580,12 +583,15 @@ func (e jsonlEncoder) appendVector(dst []byte, x []float32) []byte {
 
 // AppendBase64 appends a vector in the form {"base64": "…"}, which AppendVector reads.
 func AppendBase64(dst []byte, x []float32) []byte {
-	raw := make([]byte, 0, 4*len(x))
-	for _, v := range x {
-		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
-	}
 	dst = append(dst, `{"base64":"`...)
-	return append(base64.StdEncoding.AppendEncode(dst, raw), `"}`...)
+	for part := range slices.Chunk(x, 192) { // whose bytes are a multiple of 3, so the texts join
+		var raw [4 * 192]byte
+		for i, v := range part {
+			binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(v))
+		}
+		dst = base64.StdEncoding.AppendEncode(dst, raw[:4*len(part)])
+	}
+	return append(dst, `"}`...)
 }
 
 // appendNamed writes features by their names, and the closing brace.

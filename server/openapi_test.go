@@ -39,6 +39,10 @@ type row struct{}
 var (
 	write        = []int{400, 408, 413, 415, 404, 412, 409, 507, 403}
 	descriptions = map[string]described{
+		"GET /{$}":                                     {"A page to look at the files.", nil, content("text/html"), []int{404}},
+		"GET /page/{name}":                             {"A file of the page.", nil, content("*/*"), []int{404}},
+		"GET " + collection + "/map":                   {"Places of rows in the plane.", nil, wire.Map{}, []int{400, 404, 422}},
+		"GET " + collection + "/recall.svg":            {"A picture of the recall and the time of tuned indexes.", nil, content("image/svg+xml"), []int{404}},
 		"GET /healthz":                                 {"Reports that the process answers.", nil, status{}, nil},
 		"GET /readyz":                                  {"Reports whether all files are open and the server accepts work.", nil, status{}, []int{503}},
 		"GET /openapi.json":                            {"This description.", nil, content(wire.JSON), nil},

@@ -21,7 +21,11 @@ func search(c *call) error {
 		if err != nil {
 			return err
 		}
-		c.answer(http.StatusOK, wire.NewResult(&found, in.Stats))
+		body, err := wire.NewResult(&found, in.Stats).AppendJSON(nil)
+		if err != nil {
+			return err
+		}
+		c.send(http.StatusOK, wire.JSON, append(body, '\n'))
 		return nil
 	}
 	found, err := c.coll.SearchBatch(c.ctx, queries, o)

@@ -176,41 +176,36 @@ const collection = "/v1/files/{file}/collections/{collection}"
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	clean := path.Clean(r.URL.EscapedPath())
-	if clean != r.URL.EscapedPath() && clean+"/" != r.URL.EscapedPath() {
+	address := r.URL.EscapedPath()
+	if clean := path.Clean(address); clean != address && clean+"/" != address {
 		s.handler(route{do: func(*call) error {
 			return fmt.Errorf("%w: the path has empty parts, . or ..", wire.ErrRoute)
 		}}).ServeHTTP(w, r)
 		return
 	}
-	h, pattern := s.mux.Handler(r)
-	if pattern == "" {
-		s.handler(route{do: func(*call) error { return noRoute(w, r, h) }}).ServeHTTP(w, r)
+	d := &unrouted{ResponseWriter: w}
+	if s.mux.ServeHTTP(d, r); d.routed {
 		return
 	}
-	s.mux.ServeHTTP(w, r)
+	s.handler(route{do: func(*call) error {
+		if d.status != http.StatusMethodNotAllowed {
+			return fmt.Errorf("%w: %s", wire.ErrRoute, r.URL.EscapedPath())
+		}
+		return fmt.Errorf("%w: %.20q, want %s", wire.ErrMethod, r.Method, w.Header().Get("Allow"))
+	}}).ServeHTTP(w, r)
 }
 
-// noRoute returns the error of a request that no pattern matches, which h answers.
-func noRoute(w http.ResponseWriter, r *http.Request, h http.Handler) error {
-	answer := &discard{header: http.Header{}}
-	h.ServeHTTP(answer, r)
-	if answer.status != http.StatusMethodNotAllowed {
-		return fmt.Errorf("%w: %s", wire.ErrRoute, r.URL.EscapedPath())
-	}
-	w.Header().Set("Allow", answer.header.Get("Allow"))
-	return fmt.Errorf("%w: %.20q, want %s", wire.ErrMethod, r.Method, answer.header.Get("Allow"))
-}
+// unrouted is what the mux answers to when no route does: it keeps the status and the header, and drops the
+// body. A route takes the writer in it.
+type unrouted struct {
+	http.ResponseWriter
 
-// discard keeps the header and the status of an answer.
-type discard struct {
-	header http.Header
+	routed bool
 	status int
 }
 
-func (d *discard) Header() http.Header         { return d.header }
-func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
-func (d *discard) WriteHeader(status int)      { d.status = status }
+func (d *unrouted) Write(b []byte) (int, error) { return len(b), nil }
+func (d *unrouted) WriteHeader(status int)      { d.status = status }
 
 // call is a request in progress.
 type call struct {
@@ -226,6 +221,9 @@ type call struct {
 // handler returns what checks the requests of a route, answers and records them.
 func (s *Server) handler(route route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if d, ok := w.(*unrouted); ok {
+			d.routed, w = true, d.ResponseWriter
+		}
 		begin := time.Now()
 		c := &call{response: newResponse(w, s.o.Stall), r: r, s: s, ctx: r.Context()}
 		defer func() {

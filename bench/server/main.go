@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/anndb/anndb/bench/internal/process"
 	"github.com/anndb/anndb/bench/internal/vectors"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
@@ -207,6 +208,7 @@ func (b *bench) searches() error {
 		name string
 		do   func(i int) error
 		p50s []float64 // by round, µs
+		cpu  []float64 // µs of processor time outside the system a request, of client and server, by round
 		rate []float64 // by round, a second
 	}{
 		{name: "library", do: func(i int) error { _, err := b.search(i); return err }},
@@ -226,6 +228,7 @@ func (b *bench) searches() error {
 		for s := range systems {
 			x := &systems[s]
 			took := make([]time.Duration, n)
+			cpu := process.User()
 			for i := range n {
 				begin := time.Now()
 				if err := x.do(i); err != nil {
@@ -233,6 +236,7 @@ func (b *bench) searches() error {
 				}
 				took[i] = time.Since(begin)
 			}
+			x.cpu = append(x.cpu, float64((process.User()-cpu).Nanoseconds())/1e3/float64(n))
 			slices.Sort(took)
 			x.p50s = append(x.p50s, float64(took[n/2].Nanoseconds())/1e3)
 			rate, err := b.rate(x.do)
@@ -242,10 +246,10 @@ func (b *bench) searches() error {
 			x.rate = append(x.rate, rate)
 		}
 	}
-	t := table.New("system", "p50_µs:0", "over library:0", "per second:0", "of constant:2")
+	t := table.New("system", "p50_µs:0", "user_µs:0", "over library:0", "per second:0", "of constant:2")
 	median := func(v []float64) float64 { return slices.Sorted(slices.Values(v))[len(v)/2] }
 	for _, x := range systems {
-		t.Add(x.name, median(x.p50s), median(x.p50s)-median(systems[0].p50s), median(x.rate),
+		t.Add(x.name, median(x.p50s), median(x.cpu), median(x.p50s)-median(systems[0].p50s), median(x.rate),
 			median(x.rate)/median(systems[3].rate))
 	}
 	return t.Write(os.Stdout, table.Markdown)
