@@ -9,6 +9,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/indexes"
 	"github.com/anndb/anndb/cmd/anndb/internal/queries"
 	"github.com/anndb/anndb/cmd/anndb/internal/rows"
+	"github.com/anndb/anndb/cmd/anndb/internal/serving"
 	"github.com/anndb/anndb/cmd/anndb/internal/shell"
 	"github.com/anndb/anndb/cmd/anndb/internal/transfer"
 )
@@ -18,6 +19,7 @@ type cli struct {
 	command.Globals `embed:"" group:"All commands:"`
 	commands
 
+	Serve   serving.Serve `cmd:"" group:"Other:"`
 	Shell   shell.Command `cmd:"" default:"withargs" group:"Other:"`
 	Version kong.VersionFlag
 
@@ -31,6 +33,14 @@ type line struct {
 	commands
 
 	Version kong.VersionFlag
+}
+
+// hosted is the grammar of commands that run in the process of a server.
+type hosted struct {
+	command.Globals `embed:""`
+	commands
+
+	Complete shell.Complete `cmd:"" hidden:""`
 }
 
 // commands are the commands of the command line and of the shell.

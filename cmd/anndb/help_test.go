@@ -1,11 +1,13 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/cmd/anndb/internal/shell/script"
 )
 
@@ -39,6 +41,9 @@ func TestHelpTexts(t *testing.T) {
 			use(v.Name, v.Help)
 		}
 		for _, f := range n.Flags {
+			if slices.Contains([]string{"FILE", "PATH", "NEW"}, f.PlaceHolder) && f.Tag.Type != "path" {
+				t.Errorf("%s: --%s is no path for a command in the process of a server", command, f.Name)
+			}
 			use("--"+f.Name, f.Help)
 		}
 		for _, c := range n.Children {
@@ -56,7 +61,7 @@ func TestHelpTexts(t *testing.T) {
 // TestExamples: the help of each command ends with two examples, which parse.
 func TestExamples(t *testing.T) {
 	ended := false
-	parser, err := newParser(&cli{}, kong.Exit(func(int) { ended = true }))
+	parser, err := newParser(&cli{}, kong.Exit(func(int) { ended = true }), kong.Bind(&command.Program{}))
 	if err != nil {
 		t.Fatal(err)
 	}

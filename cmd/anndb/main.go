@@ -15,9 +15,13 @@ import (
 	"os"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/cmd/anndb/internal/serving"
 )
 
 func main() {
-	p := &command.Program{In: os.Stdin, Out: os.Stdout, Errs: os.Stderr, Interruptible: command.UntilSignal}
+	p := &command.Program{
+		In: os.Stdin, Out: os.Stdout, Errs: os.Stderr,
+		Interruptible: command.UntilSignal, Remote: serving.Remote,
+	}
 	os.Exit(run(context.Background(), p, os.Args[1:]))
 }

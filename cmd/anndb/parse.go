@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"runtime/debug"
 	"slices"
@@ -20,6 +21,7 @@ import (
 // run parses args, runs one command or a shell and returns the exit code.
 func run(ctx context.Context, p *command.Program, args []string) int {
 	var c cli
+	c.Serve.Commands = runHosted
 	k, code := parse(p, &c, args, "")
 	if k == nil {
 		return code
@@ -35,12 +37,22 @@ func run(ctx context.Context, p *command.Program, args []string) int {
 	return p.RunCommand(ctx, k, c.Globals)
 }
 
+// runHosted runs a command that a client has parsed, with the client's flags for all commands.
+func runHosted(ctx context.Context, p *command.Program, args []string, g command.Globals) int {
+	var c hosted
+	k, code := parse(p, &c, args, "")
+	if k == nil {
+		return code
+	}
+	return p.RunCommand(ctx, k, g)
+}
+
 // parse parses args into a grammar, and fills in the database file if one is given. It returns
 // nil and the exit code if that was all, because help was asked for or args are wrong.
 func parse(p *command.Program, grammar any, args []string, file string) (*kong.Context, int) {
 	ended, code := false, command.ExitOK
 	parser, err := newParser(grammar, kong.Writers(p.Out, p.Errs),
-		kong.Exit(func(c int) { ended, code = true, c }))
+		kong.Exit(func(c int) { ended, code = true, c }), kong.Bind(p), kong.NamedMapper("path", pathMapper(p)))
 	if err != nil {
 		return nil, p.Fail(command.Globals{}, err, "")
 	}
@@ -86,6 +98,16 @@ func parse(p *command.Program, grammar any, args []string, file string) (*kong.C
 		return nil, p.Fail(command.Globals{JSON: asksJSON(args)}, command.Usagef("%s", text), name)
 	}
 	return k, command.ExitOK
+}
+
+// pathMapper reads arguments and flags that are paths of files.
+func pathMapper(p *command.Program) kong.MapperFunc {
+	return func(ctx *kong.DecodeContext, target reflect.Value) error {
+		var path string
+		err := ctx.Scan.PopValueInto("path", &path)
+		target.SetString(p.Host.Resolve(path))
+		return err
+	}
 }
 
 // isHelp reports whether an argument asks for help.

@@ -64,6 +64,11 @@ func embedder() {
 // TestScript runs the scripts of testdata/script, which are those of package testscript
 // with the commands of scriptCommands, and a few of them under -short.
 func TestScript(t *testing.T) {
+	testscript.Run(t, scriptParams(t))
+}
+
+// scriptParams are the scripts and how they are run.
+func scriptParams(t *testing.T) testscript.Params {
 	data, err := filepath.Abs(filepath.Join("..", "..", "testdata"))
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +94,7 @@ func TestScript(t *testing.T) {
 			params.Files = append(params.Files, filepath.Join("testdata", "script", name+".txtar"))
 		}
 	}
-	testscript.Run(t, params)
+	return params
 }
 
 var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -104,7 +109,12 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 				b.WriteString(line)
 			} else if command, ok := strings.CutPrefix(line, "$ "); ok {
 				b.WriteString(line)
+				stop := func() {}
+				if ts.Value(servedKey{}) != nil {
+					stop = serveWords(ts, words(command))
+				}
 				runLine(ts, &b, command)
+				stop()
 			}
 		}
 		fmt.Fprint(ts.Stdout(), b.String())
@@ -197,11 +207,8 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 // runLine runs one command of a session and appends what it wrote. Words are separated
 // by blanks; single quotes keep them together.
 func runLine(ts *testscript.TestScript, b *strings.Builder, line string) {
-	var words []string
-	for _, w := range word.FindAllString(line, -1) {
-		words = append(words, strings.ReplaceAll(w, "'", ""))
-	}
-	err := ts.Exec(words[0], words[1:]...)
+	args := words(line)
+	err := ts.Exec(args[0], args[1:]...)
 	out, errs := ts.ReadFile("stdout"), ts.ReadFile("stderr")
 	b.WriteString(stable(out))
 	for line := range strings.Lines(stable(errs)) {
@@ -217,6 +224,14 @@ func runLine(ts *testscript.TestScript, b *strings.Builder, line string) {
 		ts.Fatalf("%s: %v", line, err)
 	}
 	b.WriteString("\n")
+}
+
+// words are the words of a line, without quotes.
+func words(line string) (words []string) {
+	for _, w := range word.FindAllString(line, -1) {
+		words = append(words, strings.ReplaceAll(w, "'", ""))
+	}
+	return words
 }
 
 // internal matches what only Go programs know: packages, classes of errors, fields.

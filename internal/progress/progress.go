@@ -37,13 +37,21 @@ type Line struct {
 	width       int
 }
 
-// New returns a line on w. It shows nothing if quiet is set or w is no file.
+// New returns a line on w. It shows nothing if quiet is set or w is neither a file nor that of a client.
 func New(w io.Writer, quiet bool) *Line {
-	f, ok := w.(*os.File)
-	if quiet || !ok {
+	terminal := false
+	switch f := w.(type) {
+	case *os.File:
+		terminal = term.IsTerminal(int(f.Fd()))
+	case interface{ Terminal() (width int, ok bool) }:
+		_, terminal = f.Terminal()
+	default:
+		quiet = true
+	}
+	if quiet {
 		return &Line{}
 	}
-	return newLine(f, !term.IsTerminal(int(f.Fd())))
+	return newLine(w, !terminal)
 }
 
 func newLine(w io.Writer, log bool) *Line { return &Line{w: w, log: log, spoken: time.Now()} }

@@ -26,6 +26,9 @@ type App struct {
 // Run returns how a long call of the command runs.
 func (a *App) Run() *db.Run { return &db.Run{Workers: a.Flags.Workers, Progress: a.Progress.Update} }
 
+// Shown returns a path as the user has given it.
+func (a *App) Shown(path string) string { return a.Program.Host.Shown(path) }
+
 // Note writes a line about the work to standard error.
 func (a *App) Note(format string, args ...any) {
 	a.Progress.End()

@@ -1,7 +1,9 @@
 package command
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/maintenance"
@@ -9,7 +11,7 @@ import (
 
 // InFile is the database file of a command that needs an existing one.
 type InFile struct {
-	File string `arg:""`
+	File string `arg:"" type:"path"`
 }
 
 // Open opens the file; it must exist.
@@ -17,11 +19,23 @@ func (f InFile) Open(a *App, readOnly bool) (*db.DB, error) {
 	return Open(a, f.File, db.Options{ReadOnly: readOnly, MustExist: true})
 }
 
-// Open opens a database as commands do: it waits as long as the user says, and does no maintenance.
+// Open opens a database as commands do: it waits as long as the user says, and does no maintenance unless o
+// has a policy. A database that the host has open is that one. Close closes it.
 func Open(a *App, path string, o db.Options) (*db.DB, error) {
-	o.Timeout, o.Maintenance = a.Flags.Wait, &maintenance.Policy{Manual: true}
+	if d := a.Program.Host.Database(path); d != nil {
+		return d, nil
+	}
+	o.Timeout, o.Maintenance = a.Flags.Wait, cmp.Or(o.Maintenance, &maintenance.Policy{Manual: true})
 	d, err := db.Open(a.Ctx, path, &o)
 	return d, Explain(path, err)
+}
+
+// Close closes a database that Open has returned, unless it is one of the host.
+func Close(a *App, d *db.DB) error {
+	if h := a.Program.Host; h != nil && slices.ContainsFunc(h.Files, func(f HostedFile) bool { return f.DB == d }) {
+		return nil
+	}
+	return d.Close()
 }
 
 // With opens the file, runs f and closes it; the first error counts.
@@ -30,7 +44,7 @@ func (f InFile) With(a *App, readOnly bool, work func(*db.DB) error) (err error)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.Close()) }()
+	defer func() { err = errors.Join(err, Close(a, d)) }()
 	err = work(d)
 	if errors.Is(err, db.ErrCorrupt) {
 		err = Explain(f.File, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -113,24 +114,29 @@ func Explain(path string, err error) error {
 	case errors.Is(err, db.ErrNotDatabase):
 		return fmt.Errorf("%s: %w: %s", path, db.ErrNotDatabase, LooksLike(path))
 	case errors.Is(err, db.ErrLocked):
-		return fmt.Errorf("%w by another process, which %s: wait until it ends, or add --wait 1m",
-			err, holder(path))
+		return fmt.Errorf("%w by another process, which %s", err, holder(path))
 	case errors.Is(err, db.ErrCorrupt):
 		return fmt.Errorf("%s is damaged: %w (save its rows: anndb repair %s --to NEW)", path, err, path)
 	}
 	return err
 }
 
-// holder describes the process that has locked a file.
+// holder describes the process that has locked a file, and what the user can do.
 func holder(path string) string {
+	const wait = ": wait until it ends, or add --wait 1m"
+	if c, err := net.DialTimeout("unix", Socket(path), time.Second); err == nil {
+		_ = c.Close()
+		return "serves it (anndb serve): stop that first"
+	}
 	d, err := db.Open(context.Background(), path, &db.Options{
 		ReadOnly: true, MustExist: true, Timeout: time.Millisecond, Maintenance: &maintenance.Policy{Manual: true},
 	})
 	if err != nil {
-		return "has it open for writing (import, build, compact, or a program)"
+		return "has it open for writing (import, build, compact, or a program)" + wait +
+			"; to share the file, run anndb serve " + path
 	}
 	_ = d.Close()
-	return "reads it (search, export, backup, or a program)"
+	return "reads it (search, export, backup, or a program)" + wait
 }
 
 // sameFile reports whether two paths are those of one file.

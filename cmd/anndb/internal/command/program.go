@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -31,15 +32,26 @@ type Program struct {
 	// Interruptible returns a context that ends when the user interrupts, unless used takes the
 	// interrupt for itself.
 	Interruptible func(ctx context.Context, used func() bool) (context.Context, context.CancelFunc)
+	// Remote runs a command in the process of the server that has a file open. It reports false if
+	// there is none.
+	Remote func(ctx context.Context, p *Program, file string, args []string, g Globals) (code int, served bool)
+	Host   *Host // nil in a process of its own
 }
 
 // RunCommand runs a command that has been parsed and returns the exit code.
 func (p *Program) RunCommand(ctx context.Context, k *kong.Context, g Globals) int {
+	if p.Remote != nil {
+		if file := fileOf(k); file != "" {
+			if code, served := p.Remote(ctx, p, file, k.Args, g); served {
+				return code
+			}
+		}
+	}
 	tuner := &tunerStop{Stop: make(chan struct{})}
 	ctx, stop := p.Interruptible(ctx, tuner.interrupt)
 	defer stop()
 	out := p.Out
-	if Terminal(out) != nil {
+	if IsTerminal(out) {
 		out = quoting{out}
 	}
 	a := &App{
@@ -56,6 +68,16 @@ func (p *Program) RunCommand(ctx context.Context, k *kong.Context, g Globals) in
 		err = ctx.Err()
 	}
 	return p.Fail(g, err, k.Command())
+}
+
+// fileOf returns the database of a command that can run in the process that has it open; empty for others.
+func fileOf(k *kong.Context) string {
+	if n := k.Selected(); len(n.Positional) > 0 {
+		if v := n.Positional[0]; v.Name == "file" && v.Target.Kind() == reflect.String {
+			return v.Target.String()
+		}
+	}
+	return ""
 }
 
 // Fail writes the message of an error and chooses the exit code.

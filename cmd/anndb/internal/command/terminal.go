@@ -11,15 +11,31 @@ import (
 // Standard is the name of the standard input and output in place of a file.
 const Standard = "-"
 
-// Terminal is the terminal that a reader or writer is; nil if it is none.
-func Terminal(x any) *os.File {
-	if q, ok := x.(quoting); ok {
-		x = q.Writer
+// Terminal is a reader or writer of a client that may be at a terminal.
+type Terminal interface {
+	// Terminal returns the width of the terminal, and whether there is one.
+	Terminal() (width int, ok bool)
+}
+
+// IsTerminal reports whether a reader or writer is a terminal.
+func IsTerminal(x any) bool {
+	_, ok := terminalOf(x)
+	return ok
+}
+
+// terminalOf returns the width of the terminal that a reader or writer is, 0 if it is not known.
+func terminalOf(x any) (width int, ok bool) {
+	switch x := x.(type) {
+	case quoting:
+		return terminalOf(x.Writer)
+	case Terminal:
+		return x.Terminal()
+	case *os.File:
+		if ok = term.IsTerminal(int(x.Fd())); ok {
+			width, _, _ = term.GetSize(int(x.Fd()))
+		}
 	}
-	if f, ok := x.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return f
-	}
-	return nil
+	return width, ok
 }
 
 // quoting escapes control characters on their way to a terminal, which would obey them.
@@ -53,13 +69,6 @@ func (q quoting) Write(p []byte) (int, error) {
 
 // WidthOf is the width of a terminal; 0 for anything else.
 func WidthOf(w io.Writer) int {
-	f := Terminal(w)
-	if f == nil {
-		return 0
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
+	width, _ := terminalOf(w)
 	return width
 }

@@ -20,8 +20,8 @@ import (
 type Evaluate struct {
 	command.InCollection
 
-	Queries string `placeholder:"FILE" required:""`
-	Labels  string `placeholder:"PATH"`
+	Queries string `placeholder:"FILE" required:"" type:"path"`
+	Labels  string `placeholder:"PATH" type:"path"`
 
 	K                    int `short:"k" default:"10" want:"1"`
 	Index                []string

@@ -14,12 +14,12 @@ import (
 // Backup copies a database.
 type Backup struct {
 	command.InFile
-	Output string `arg:""`
+	Output string `arg:"" type:"path"`
 	command.ForceFlag
 }
 
 func (c *Backup) Run(a *command.App) error {
-	if c.Output == command.Standard && command.Terminal(a.W) != nil {
+	if c.Output == command.Standard && command.IsTerminal(a.W) {
 		return command.Usagef("a backup is no text for a terminal: name a file, or pipe it")
 	}
 	mode, err := c.Allow(c.File, c.Output)
@@ -49,7 +49,7 @@ func (c *Backup) Run(a *command.App) error {
 	case c.Output == command.Standard:
 		return nil
 	}
-	return a.Done(table.One("file size seconds:2", c.Output, table.Size(n), time.Since(start).Seconds()))
+	return a.Done(table.One("file size seconds:2", a.Shown(c.Output), table.Size(n), time.Since(start).Seconds()))
 }
 
 // meter reports how much was written through it.

@@ -39,6 +39,6 @@ func (c *Check) Run(a *command.App) error {
 			c.File, errProblems, t.Len(), c.File)
 	}
 	clean := table.New("file", "problems", "seconds:2")
-	clean.Add(c.File, 0, time.Since(start).Seconds())
+	clean.Add(a.Shown(c.File), 0, time.Since(start).Seconds())
 	return a.Print(clean)
 }

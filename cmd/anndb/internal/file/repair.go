@@ -16,7 +16,7 @@ import (
 // Repair rebuilds damaged indexes, or saves the rows of a damaged file.
 type Repair struct {
 	command.InFile
-	To        string `placeholder:"NEW"`
+	To        string `placeholder:"NEW" type:"path"`
 	NoIndexes bool   `with:"to"`
 	command.ForceFlag
 }
@@ -50,6 +50,8 @@ func (c *Repair) salvage(a *command.App) error {
 	}
 	// A file that is written to would be read in the middle of a change.
 	switch d, err := c.Open(a, true); {
+	case a.Program.Host.Database(c.File) != nil:
+		return command.Explain(c.File, fmt.Errorf("%w: %s", db.ErrLocked, c.File))
 	case errors.Is(err, db.ErrLocked):
 		return err
 	case err == nil:
@@ -86,10 +88,10 @@ func (c *Repair) salvage(a *command.App) error {
 // report prints what was saved, and returns an error if rows were lost.
 func (c *Repair) report(a *command.App, r *rescue.Report, lost *lostRows) error {
 	sum := table.New("file", "rows", "lost", "indexes")
-	sum.Add(c.To, r.Rows, r.Lost, len(r.Indexes))
+	sum.Add(a.Shown(c.To), r.Rows, r.Lost, len(r.Indexes))
 	if r.Searched != nil { // how many there were is lost as well
 		sum = table.New("file", "rows", "indexes")
-		sum.Add(c.To, r.Rows, len(r.Indexes))
+		sum.Add(a.Shown(c.To), r.Rows, len(r.Indexes))
 	}
 	notes := table.New("note")
 	if r.Searched != nil {

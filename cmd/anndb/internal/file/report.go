@@ -14,7 +14,7 @@ import (
 // Report writes a page about a database.
 type Report struct {
 	command.InFile
-	Out string `default:"report.html"`
+	Out string `default:"report.html" type:"path"`
 	command.ForceFlag
 	Check bool
 }
@@ -38,5 +38,5 @@ func (c *Report) Run(a *command.App) error {
 	if c.Out == command.Standard {
 		return nil
 	}
-	return a.Done(table.One("report", c.Out))
+	return a.Done(table.One("report", a.Shown(c.Out)))
 }

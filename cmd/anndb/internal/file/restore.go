@@ -15,8 +15,8 @@ import (
 
 // Restore puts a backup in the place of a database.
 type Restore struct {
-	Backup string `arg:""`
-	File   string `arg:""`
+	Backup string `arg:"" type:"path"`
+	File   string `arg:"" type:"path"`
 	command.ForceFlag
 }
 

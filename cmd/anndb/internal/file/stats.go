@@ -54,7 +54,7 @@ func (c *Stats) Run(a *command.App) error {
 			return err
 		}
 		sections := []table.Section{
-			c.fileTable(st).As("file", ""),
+			c.fileTable(a, st).As("file", ""),
 			command.CollectionsTable(c.All, st.Collections...).As("collections", "Collections"),
 			c.indexesTable(every, live).As("indexes", "Indexes (recall and µs of the default setting)"),
 		}
@@ -66,14 +66,14 @@ func (c *Stats) Run(a *command.App) error {
 }
 
 // fileTable describes the file.
-func (c *Stats) fileTable(st db.Stats) *table.Table {
+func (c *Stats) fileTable(a *command.App, st db.Stats) *table.Table {
 	if !c.All {
 		t := table.New("file", "size", "free")
-		t.Add(c.File, table.Size(st.FileBytes), table.Size(st.FreeBytes))
+		t.Add(a.Shown(c.File), table.Size(st.FileBytes), table.Size(st.FreeBytes))
 		return t
 	}
 	t := table.New("file", "size", "free", "live", "page_size", "generation", "map_reserve")
-	t.Add(c.File, table.Size(st.FileBytes), table.Size(st.FreeBytes), table.Size(st.LiveBytes), st.PageSize,
+	t.Add(a.Shown(c.File), table.Size(st.FileBytes), table.Size(st.FreeBytes), table.Size(st.LiveBytes), st.PageSize,
 		st.Generation, table.Size(st.MapReserve))
 	return t
 }

@@ -22,7 +22,7 @@ type Build struct {
 	Index string `arg:"" optional:"" default:"main"`
 
 	Kind  string `enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,labeltree,auto-labels,sbt,pt,at" default:"" placeholder:"KIND"`
-	Train string `placeholder:"FILE"`
+	Train string `placeholder:"FILE" type:"path"`
 
 	kong.Plugins
 	flags *optionflags.Set

@@ -11,8 +11,8 @@ import (
 
 // pairFlags name the pairs of queries and keys by which the fusion of searches is tuned.
 type pairFlags struct {
-	Pairs        string `placeholder:"FILE"`
-	Vectors      string `placeholder:"PATH" with:"pairs" without:"vector-column embed"`
+	Pairs        string `placeholder:"FILE" type:"path"`
+	Vectors      string `placeholder:"PATH" type:"path" with:"pairs" without:"vector-column embed"`
 	Embed        string `placeholder:"COMMAND" with:"pairs"`
 	As           string `placeholder:"FORMAT" with:"pairs"`
 	KeyColumn    string `with:"pairs"`
@@ -41,7 +41,7 @@ func (f *pairFlags) tunePairs(a *command.App, to command.InCollection) error {
 		}
 		var by *input.Embedder
 		if f.Embed != "" {
-			by = &input.Embedder{Ctx: a.Ctx, Command: f.Embed, Dim: info.Dim}
+			by = &input.Embedder{Ctx: a.Ctx, Host: a.Program.Host, Command: f.Embed, Dim: info.Dim}
 		}
 		queries, keys, err := from.ReadPairs(by)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/text"
 )
 
@@ -24,8 +25,9 @@ const shownLines = 5
 // standard input, one a line, and writes their vectors as JSON arrays of numbers, one a line, in their order.
 type Embedder struct {
 	Ctx     context.Context
-	Command string // for the shell of the system
-	Dim     int    // of the vectors, 0 if it is not known
+	Host    *command.Host // in whose process this runs
+	Command string        // for the shell of the system
+	Dim     int           // of the vectors, 0 if it is not known
 }
 
 // Embed returns the vectors of texts, which have the same length.
@@ -45,7 +47,7 @@ func (e *Embedder) Embed(texts []string) ([][]float32, error) {
 	if runtime.GOOS == "windows" {
 		shell = []string{"cmd", "/C"}
 	}
-	c := exec.CommandContext(e.Ctx, shell[0], shell[1], e.Command)
+	c := e.Host.Process(exec.CommandContext(e.Ctx, shell[0], shell[1], e.Command))
 	c.Stdin, c.Stdout, c.Stderr = &in, &out, &complaint
 	c.WaitDelay = time.Second // for what the shell has started
 	err := c.Run()

@@ -27,17 +27,17 @@ type FileFlags struct {
 	LabelSeparator string   `default:"|"`
 	Ignore         []string `name:"ignore-column"`
 	Header         string   `enum:"auto,yes,no" default:"auto"`
-	Keys           string   `placeholder:"PATH"`
+	Keys           string   `placeholder:"PATH" type:"path"`
 	Limit          int64    `aliases:"limit-queries" default:"${limit}" want:"0"`
 	SparseFlags    `embed:"" group:"Sparse files:"`
 }
 
 // SparseFlags say how to read a file of sparse records.
 type SparseFlags struct {
-	LabelsXML    string `placeholder:"PATH"`
+	LabelsXML    string `placeholder:"PATH" type:"path"`
 	NoLabels     bool
-	LabelNames   string `placeholder:"PATH"`
-	FeatureNames string `placeholder:"PATH"`
+	LabelNames   string `placeholder:"PATH" type:"path"`
+	FeatureNames string `placeholder:"PATH" type:"path"`
 	Base         string `enum:"auto,0,1" default:"auto"`
 	MaxFeatures  int    `default:"0" want:"0"`
 	Field        string `name:"features-field"`

@@ -28,6 +28,19 @@ type QueryFlags struct {
 	FileFlags `embed:"" group:"Files of queries:"`
 }
 
+// AfterApply resolves the words that name a file.
+func (f *QueryFlags) AfterApply(p *command.Program) error {
+	resolve := func(word *string) {
+		if path := p.Host.Resolve(*word); maybeFile(*word) && isFile(path) {
+			*word = path
+		}
+	}
+	if resolve(&f.Vector); len(f.Words) == 1 {
+		resolve(&f.Words[0])
+	}
+	return nil
+}
+
 // asked are the queries of a command, one after the other, and how many there are; 0
 // where that is not known. Vectors and Texts report which parts they have in collections of texts.
 type asked struct {

@@ -116,7 +116,7 @@ func (c *Search) search(a *command.App, s *db.Snapshot, info db.CollectionInfo, 
 	}
 	defer queries.Close()
 	if c.Embed != "" {
-		e := &input.Embedder{Ctx: a.Ctx, Command: c.Embed, Dim: info.Dim}
+		e := &input.Embedder{Ctx: a.Ctx, Host: a.Program.Host, Command: c.Embed, Dim: info.Dim}
 		queries.Each, queries.Vectors = e.Queries(queries.Each), true
 	}
 	h := hitTable{coll: s.Collection(c.Collection)}

@@ -13,7 +13,7 @@ import (
 
 // Create makes an empty collection.
 type Create struct {
-	File       string   `arg:""`
+	File       string   `arg:"" type:"path"`
 	Collection string   `arg:""`
 	Dim        int      `group:"Dense collections:" default:"0" placeholder:"N"`
 	Metric     string   `group:"Dense collections:" enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
@@ -73,7 +73,7 @@ func (c *Create) Run(a *command.App) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.Close()) }()
+	defer func() { err = errors.Join(err, command.Close(a, d)) }()
 	made, err := d.Create(a.Ctx, c.Collection, schema)
 	if err != nil {
 		return err

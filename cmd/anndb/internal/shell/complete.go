@@ -3,6 +3,7 @@ package shell
 import (
 	"cmp"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,9 @@ type completion struct {
 	ctx   context.Context
 	model *kong.Application
 	file  string // the database of a shell; empty on the command line
+	// program has the ways to a database that a server has open.
+	program *command.Program
+	words   []string // of the command, up to the one to complete
 }
 
 // typed is what has been typed of a command in front of the cursor.
@@ -53,6 +57,7 @@ func (t typed) arg(i int) string {
 // complete returns the words that can replace the last one.
 func (c completion) complete(words []string) []candidate {
 	last := words[len(words)-1]
+	c.words = words
 	t := c.parse(words[:len(words)-1])
 	var all []candidate
 	switch name, _, valued := strings.Cut(last, "="); {
@@ -61,7 +66,9 @@ func (c completion) complete(words []string) []candidate {
 	case strings.HasPrefix(last, "--") && valued:
 		for _, f := range flagsOf(t.node) {
 			if "--"+f.Name == name {
-				for _, v := range c.values(t, f, last[len(name)+1:]) {
+				value := last[len(name)+1:]
+				c.words = append(slices.Clone(words[:len(words)-1]), name, value)
+				for _, v := range c.values(t, f, value) {
 					all = append(all, candidate{name + "=" + v.word, v.about})
 				}
 			}
@@ -140,7 +147,7 @@ func (c completion) argument(t typed, last string) (all []candidate) {
 		return c.keys(t, last)
 	case arg.Name == "query":
 		return append(paths(last), candidate{"like", "like KEY: the row of a key"})
-	case slices.Contains([]string{"file", "input", "output", "backup"}, arg.Name):
+	case arg.Tag.Type == "path" || arg.Name == "file":
 		return paths(last)
 	}
 	return c.known(t, arg, last)
@@ -150,8 +157,9 @@ func (c completion) argument(t typed, last string) (all []candidate) {
 func (c completion) values(t typed, f *kong.Flag, last string) []candidate {
 	switch {
 	case f.Name == "index" || f.Name == "neighbors":
-		return append(c.known(t, f.Value, last), candidate{db.Flat, "an exact scan"})
-	case slices.Contains([]string{"FILE", "PATH", "NEW"}, f.PlaceHolder) || f.Name == "out":
+		return append(slices.DeleteFunc(c.known(t, f.Value, last), func(x candidate) bool { return x.word == db.Flat }),
+			candidate{db.Flat, "an exact scan"})
+	case f.Tag.Type == "path":
 		return paths(last)
 	}
 	return c.known(t, f.Value, last)
@@ -159,6 +167,9 @@ func (c completion) values(t typed, f *kong.Flag, last string) []candidate {
 
 // known returns the values that an argument or flag can have by its name or by its list of them.
 func (c completion) known(t typed, v *kong.Value, last string) (all []candidate) {
+	if all, served := c.remote(t); served {
+		return all
+	}
 	switch v.Name {
 	case "collection":
 		for _, info := range c.stats(t).Collections {
@@ -181,9 +192,14 @@ func (c completion) known(t typed, v *kong.Value, last string) (all []candidate)
 
 // read calls f with the database, if it can be read now: completion reports no errors.
 func (c completion) read(t typed, f func(d *db.DB)) {
+	path := c.program.Host.Resolve(t.arg(0))
+	if d := c.program.Host.Database(path); d != nil {
+		f(d)
+		return
+	}
 	ctx, stop := context.WithTimeout(c.ctx, 10*completionTime)
 	defer stop()
-	d, err := db.Open(ctx, t.arg(0), &db.Options{
+	d, err := db.Open(ctx, path, &db.Options{
 		ReadOnly: true, MustExist: true, Timeout: completionTime,
 		Maintenance: &maintenance.Policy{Manual: true},
 	})
@@ -191,6 +207,27 @@ func (c completion) read(t typed, f func(d *db.DB)) {
 		defer d.Close()
 		f(d)
 	}
+}
+
+// remote returns the candidates that the server of the database finds. It reports false if there is none.
+func (c completion) remote(t typed) (all []candidate, served bool) {
+	file := t.arg(0)
+	if file == "" || c.program.Remote == nil {
+		return nil, false
+	}
+	var out strings.Builder
+	p := *c.program
+	p.Out, p.Errs = &out, io.Discard
+	words := append([]string{"complete", "--"}, c.words...)
+	if c.file != "" {
+		words = slices.Insert(words, 2, c.file)
+	}
+	_, served = p.Remote(c.ctx, &p, file, words, command.Globals{})
+	for line := range strings.Lines(out.String()) {
+		word, about, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		all = append(all, candidate{word, about})
+	}
+	return all, served
 }
 
 // stats describes the database; nothing if it cannot be read.
@@ -201,6 +238,9 @@ func (c completion) stats(t typed) (st db.Stats) {
 
 // keys are those of the collection that begin with a text.
 func (c completion) keys(t typed, begin string) (all []candidate) {
+	if all, served := c.remote(t); served {
+		return all
+	}
 	c.read(t, func(d *db.DB) {
 		for key, err := range d.Collection(t.arg(1)).Keys([]byte(begin), nil) {
 			if err != nil || len(all) == completionKeys {

@@ -63,7 +63,7 @@ func (w *Complete) Run(a *command.App, k *kong.Context) error {
 	if len(words) == 0 {
 		words = []string{""}
 	}
-	c := completion{ctx: a.Ctx, model: k.Model}
+	c := completion{ctx: a.Ctx, model: k.Model, program: a.Program}
 	if len(words) > 1 && Child(k.Model.Node, words[0]) == nil && !strings.HasPrefix(words[0], "-") {
 		c.file, words = words[0], words[1:] // FILE COMMAND
 	}

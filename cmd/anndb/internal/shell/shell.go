@@ -31,7 +31,7 @@ func (c *Command) Start(ctx context.Context, p *command.Program, g command.Globa
 	}
 	s := &session{Program: *p, Language: l, file: c.File, Globals: g}
 	switch {
-	case len(c.Commands) == 0 && command.Terminal(p.In) != nil && command.Terminal(p.Out) != nil:
+	case len(c.Commands) == 0 && command.IsTerminal(p.In) && command.IsTerminal(p.Out):
 		return s.interactive(ctx)
 	case len(c.Commands) == 0, len(c.Commands) == 1 && c.Commands[0] == command.Standard:
 		text, err := io.ReadAll(p.In)

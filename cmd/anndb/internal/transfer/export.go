@@ -19,12 +19,12 @@ import (
 // Export writes a collection to a file.
 type Export struct {
 	command.InCollection
-	Output string `arg:""`
+	Output string `arg:"" type:"path"`
 	command.ForceFlag
 	command.WhereFlag
 	As string `placeholder:"FORMAT"`
 
-	FeatureNames string `placeholder:"PATH"`
+	FeatureNames string `placeholder:"PATH" type:"path"`
 }
 
 func (c *Export) Run(a *command.App) error {
@@ -195,7 +195,7 @@ func (x *exporting) report() error {
 	case dataset.VectorsOnly(format):
 		a.Summary("%s files hold no keys, labels and payloads (jsonl files do)", format)
 	}
-	return a.Done(table.One("collection rows format file", x.Collection, x.rows, x.schema.Format, x.Output))
+	return a.Done(table.One("collection rows format file", x.Collection, x.rows, x.schema.Format, a.Shown(x.Output)))
 }
 
 // numbered replaces names by their numbers.

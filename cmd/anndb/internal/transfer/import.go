@@ -18,11 +18,11 @@ import (
 
 // Import reads a file into a collection.
 type Import struct {
-	File        string `arg:""`
+	File        string `arg:"" type:"path"`
 	Collection  string `arg:""`
-	Input       string `arg:""`
+	Input       string `arg:"" type:"path"`
 	SkipInvalid bool
-	Rejects     string `placeholder:"FILE"`
+	Rejects     string `placeholder:"FILE" type:"path"`
 	Resume      bool   `without:"replace"`
 	Sparse      bool   `group:"Sparse collections:"`
 	Dense       bool   `group:"Dense collections:" without:"sparse named"`
@@ -32,10 +32,10 @@ type Import struct {
 	Pairs        int    `group:"Texts:" placeholder:"N"`
 	FolderLabels bool   `group:"Texts:"`
 
-	Vectors string `group:"Texts:" placeholder:"PATH" without:"vector-column"`
+	Vectors string `group:"Texts:" placeholder:"PATH" type:"path" without:"vector-column"`
 	Embed   string `group:"Texts:" placeholder:"COMMAND" without:"vectors"`
 
-	Labels    string `placeholder:"PATH"`
+	Labels    string `placeholder:"PATH" type:"path"`
 	Metric    string `group:"Dense collections:" enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
 	Float32   bool   `group:"Dense collections:"`
 	KeyPrefix string
@@ -73,7 +73,7 @@ func (c *Import) Run(a *command.App) (err error) {
 		To: input.TargetOf(a, known), Rows: true, FolderLabels: c.FolderLabels,
 	}
 	if c.SkipInvalid = c.SkipInvalid || c.Rejects != ""; c.SkipInvalid {
-		r := rejects{path: c.Rejects, note: a.Note}
+		r := rejects{path: c.Rejects, app: a}
 		from.Reject = r.add
 		defer func() { err = errors.Join(err, r.close()) }()
 	}
@@ -96,7 +96,7 @@ func (c *Import) Run(a *command.App) (err error) {
 		}
 	}
 	if c.Embed != "" {
-		r.embed.by = &input.Embedder{Ctx: a.Ctx, Command: c.Embed, Dim: r.into.Dim}
+		r.embed.by = &input.Embedder{Ctx: a.Ctx, Host: a.Program.Host, Command: c.Embed, Dim: r.into.Dim}
 		r.size, r.embed.schema = input.EmbedBatch, r.into.Schema
 		if r.into.Dim == 0 { // until the first batch
 			r.into.Schema = db.Schema{Text: r.into.Text}
@@ -125,7 +125,7 @@ func (c *Import) into(a *command.App, r *batchReader, known *db.CollectionInfo, 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.Close()) }()
+	defer func() { err = errors.Join(err, command.Close(a, d)) }()
 	created, err := c.create(a, d, r.into.Schema)
 	if err != nil {
 		c.undo(a, d, created, newFile)

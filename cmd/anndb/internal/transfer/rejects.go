@@ -15,14 +15,15 @@ const shownRejects = 5
 // for the first.
 type rejects struct {
 	path string // of the file; empty for none
-	note func(format string, args ...any)
+	app  *command.App
 	file *os.File
 	n    int
 }
 
 func (r *rejects) add(fault *dataset.FormatError) (err error) {
+	text := r.app.Program.Host.Message(command.Message(fault))
 	if r.n++; r.n <= shownRejects {
-		r.note("left out: %s", command.Message(fault))
+		r.app.Note("left out: %s", text)
 	}
 	if r.path == "" {
 		return nil
@@ -32,14 +33,14 @@ func (r *rejects) add(fault *dataset.FormatError) (err error) {
 			return err
 		}
 	}
-	_, err = fmt.Fprintln(r.file, command.Message(fault))
+	_, err = fmt.Fprintln(r.file, text)
 	return err
 }
 
 // close reports how many records were left out.
 func (r *rejects) close() error {
 	if r.n > 0 {
-		r.note("records left out: %d", r.n)
+		r.app.Note("records left out: %d", r.n)
 	}
 	if r.file == nil {
 		return nil
