@@ -23,6 +23,7 @@
 //	npz      the same, one of several arrays (Member)          -        vectors
 //	safetensors  the same and BF16, one of several (Member)    -        vectors
 //	faiss    flat and IVF-flat indexes, whose ids are keys     -        vectors, keys
+//	chromem  exports of chromem-go, one collection (Member)    -        everything
 //	hdf5     the same as h5py writes them by default, sets     -        vectors, sets
 //	         of integers (train, size_train)
 //	parquet  columns of numbers, lists of them, and texts      columns  everything

@@ -21,6 +21,7 @@ const (
 	FormatF32     = "f32"         // float32, little-endian, without a header (Options.Dim); read only
 	FormatTensors = "safetensors" // safetensors file of arrays; read only
 	FormatFAISS   = "faiss"       // flat or IVF-flat index of FAISS; read only
+	FormatChromem = "chromem"     // what ExportToFile of chromem-go writes; read only
 	FormatHDF5    = "hdf5"        // HDF5 file of arrays, as h5py and ann-benchmarks have it; read only
 	FormatParquet = "parquet"     // Parquet file with a column of lists of numbers
 	FormatLines   = "lines"       // a text a line; read only
@@ -88,6 +89,10 @@ func init() {
 		{
 			name: FormatHDF5, dense: true, sparse: true, plain: true, members: true, seek: true,
 			endings: []string{".hdf5", ".h5", ".hdf"}, open: openHDF5,
+		},
+		{
+			name: FormatChromem, dense: true, texts: true, attributes: true, members: true, firstTells: true,
+			endings: []string{".gob", ".gob.enc", ".gob.gz.enc"}, open: openChromem,
 		},
 		{
 			name: FormatParquet, dense: true, texts: true, attributes: true, seek: true, firstTells: true,

@@ -3,15 +3,22 @@ package dataset
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/gob"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // tensorFile makes a safetensors file of a header and the bytes of the tensors.
@@ -213,4 +220,162 @@ func FuzzFAISS(f *testing.F) {
 		seeds = append(seeds, moved(f, name+".faiss"))
 	}
 	fuzzDecoder(f, Options{Format: FormatFAISS}, seeds...)
+}
+
+// TestChromem reads exports that chromem-go 0.7.0 has written, by testdata/chromem.go.txt.
+func TestChromem(t *testing.T) {
+	want := map[string]Record{
+		"a": {
+			Key: []byte("a"), Vector: []float32{0.6, 0.8, 0}, Text: "Flush a writer",
+			Attributes: map[string]any{"year": "1990", "author": "x"},
+		},
+		"b": {Key: []byte("b"), Vector: []float32{0, 1, 0}},
+		"c": {Key: []byte("c"), Vector: []float32{0, 0, 1}, Text: "é"},
+	}
+	read := func(name string, o Options, want map[string]Record) Schema {
+		t.Helper()
+		r, err := Open(filepath.Join("testdata", "moving", name), o)
+		must(t, err)
+		defer r.Close()
+		got, err := readAll(t, r)
+		must(t, err)
+		found := map[string]Record{}
+		for _, rec := range got {
+			found[string(rec.Key)] = rec
+		}
+		if d := cmp.Diff(want, found, cmpopts.EquateEmpty()); d != "" || len(got) != len(want) {
+			t.Errorf("%s: %d records (-want +got):\n%s", name, len(got), d)
+		}
+		return r.Schema()
+	}
+	for _, name := range []string{"one.gob", "one.gob.gz"} {
+		s := read(name, Options{}, want)
+		if s.Format != FormatChromem || s.Kind != Text || s.Dim != 3 || s.Records != 3 || !s.Keyed || s.Distance != "cosine" {
+			t.Errorf("schema %+v", s)
+		}
+	}
+	read("one.gob", Options{Member: "notes"}, want)
+	read("two.gob", Options{Member: "notes", Kind: Text}, want)
+	z := map[string]Record{"z": {Key: []byte("z"), Vector: []float32{1, 0, 0}, Payload: []byte("z")}}
+	if s := read("two.gob", Options{Member: "other", Kind: Dense}, z); s.Kind != Dense || s.Dim != 3 {
+		t.Errorf("schema %+v", s)
+	}
+	a := want["a"]
+	a.Attributes, a.Labels = map[string]any{"year": int64(1990)}, []string{"x"}
+	want["a"] = a
+	read("one.gob", Options{LabelColumns: []string{"author"}, Attributes: []Attribute{{"year", IntType}}}, want)
+	a.Attributes, a.ExpiresAt = nil, time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)
+	a.Labels = nil
+	want["a"] = a
+	data := bytes.Replace(moved(t, "one.gob"), []byte("\x041990\x06author\x01x"), []byte("\x0a1990-01-01\x06author\x01x"), 1)
+	data[bytes.Index(data, []byte("\xff\x80\x01\x01\x05notes"))-1] += 6 // the length of the value
+	all := mustLoad(t, "x", data, Options{ExpiryColumn: "year", IgnoreColumns: []string{"author"}})
+	for _, rec := range all {
+		if d := cmp.Diff(want[string(rec.Key)], rec, cmpopts.EquateEmpty()); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
+func TestChromemBad(t *testing.T) {
+	one := moved(t, "one.gob")
+	_, err := load(t, "x.gob", one, Options{Member: "other"})
+	if f := wantFormatError(t, err); !errors.Is(f, ErrMember) || !strings.Contains(f.Error(), `"notes"`) {
+		t.Error(f)
+	}
+	_, err = load(t, "x.gob", moved(t, "two.gob"), Options{})
+	if f := wantFormatError(t, err); !errors.Is(f, ErrMember) || !strings.Contains(f.Error(), `"other"`) {
+		t.Error(f)
+	}
+	_, err = load(t, "x.gob", moved(t, "none.gob"), Options{})
+	if f := wantFormatError(t, err); !errors.Is(f, errNoRecords) {
+		t.Error(f)
+	}
+	for _, o := range []Options{{}, {Kind: Text}, {Kind: Dense}} {
+		_, err = load(t, "x.gob.enc", moved(t, "encrypted.gob.enc"), o)
+		if f := wantFormatError(t, err); !errors.Is(f, errNotChromem) {
+			t.Error(f)
+		}
+	}
+	for n := range one {
+		_, err := load(t, "x.gob", one[:n], Options{Format: FormatChromem})
+		wantFormatError(t, err)
+		for _, v := range []byte{0, 0x7f, 0xff, one[n] + 1} {
+			bad := bytes.Clone(one)
+			bad[n] = v
+			_, _ = load(t, "x.gob", bad, Options{Format: FormatChromem})
+		}
+	}
+	_, err = load(t, "x.gob", append(bytes.Clone(one), 0), Options{})
+	wantFormatError(t, err)
+}
+
+// TestChromemMemory: counts and lengths that a file says are not believed, and documents are read one by one.
+func TestChromemMemory(t *testing.T) {
+	one := moved(t, "one.gob")
+	at := bytes.Index(one, []byte("\x01\x03\x01c\x01\x01c")) // three documents
+	huge := join(one[:at+1], []byte{0xf8, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, one[at+2:])
+	_, err := load(t, "x.gob", huge, Options{Format: FormatChromem})
+	wantFormatError(t, err)
+	at = bytes.Index(one, []byte("Flush"))
+	long := join(one[:at-1], []byte{0xfc, 0x7f, 0xff, 0xff, 0xff}, one[at:])
+	_, err = load(t, "x.gob", long, Options{Format: FormatChromem})
+	if f := wantFormatError(t, err); !errors.Is(f, errTooLong) {
+		t.Error(f)
+	}
+}
+
+// TestChromemStream reads a large export, encoded by encoding/gob, in memory that does not grow with it.
+func TestChromemStream(t *testing.T) {
+	type document struct {
+		ID        string
+		Metadata  map[string]string
+		Embedding []float32
+		Content   string
+	}
+	type collection struct {
+		Name      string
+		Metadata  map[string]string
+		Documents map[string]*document
+	}
+	all := collection{Name: "c", Documents: map[string]*document{}}
+	const n = 20_000
+	for i := range n {
+		id := strconv.Itoa(i)
+		all.Documents[id] = &document{ID: id, Embedding: make([]float32, 64), Content: strings.Repeat("x", 100)}
+		all.Documents[id].Embedding[i%64] = float32(i)
+	}
+	path := filepath.Join(t.TempDir(), "x.gob")
+	f, err := os.Create(path)
+	must(t, err)
+	must(t, gob.NewEncoder(f).Encode(struct{ Collections map[string]*collection }{map[string]*collection{"c": &all}}))
+	must(t, f.Close())
+	r, err := Open(path, Options{})
+	must(t, err)
+	defer r.Close()
+	var rec Record
+	seen, before, after := 0, runtime.MemStats{}, runtime.MemStats{}
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for err = r.Read(&rec); err == nil; err = r.Read(&rec) {
+		d := all.Documents[string(rec.Key)]
+		if d == nil || !slices.Equal(d.Embedding, rec.Vector) || d.Content != rec.Text {
+			t.Fatalf("document %q: %v", rec.Key, rec.Vector)
+		}
+		seen++
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if err != io.EOF || seen != n {
+		t.Errorf("%d documents: %v", seen, err)
+	}
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 1<<20 {
+		t.Errorf("%d bytes more in use", grown)
+	}
+}
+
+func FuzzChromem(f *testing.F) {
+	one := moved(f, "one.gob")
+	fuzzDecoder(f, Options{Format: FormatChromem}, one, moved(f, "none.gob"), zipped(f, one))
+
 }

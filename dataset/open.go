@@ -371,8 +371,10 @@ func detect(s *source, o Options) (string, error) {
 		return FormatHDF5, nil
 	case bytes.HasPrefix(head, []byte(parquetMagic)) && !isText(head) && o.Kind != Sparse:
 		return FormatParquet, nil
-	case !isText(head) && o.Kind == Text && !utf16 && named != nil && named.text:
+	case !isText(head) && o.Kind == Text && !utf16 && named != nil:
 		return named.name, nil // its decoder names the record
+	case isChromem(head) && !isText(head) && o.Kind != Sparse:
+		return FormatChromem, nil
 	case !isText(head) && o.Kind >= Sparse && !utf16:
 		return "", s.bad(-1, 0, fmt.Errorf("not a text: no format of %v records", o.Kind))
 	case bytes.HasPrefix(head, []byte(npyMagic)):
