@@ -72,9 +72,9 @@ type PredictStats struct {
 }
 
 // Predict predicts the labels of a query with a label model, best first: by probability, for psp@5 times
-// inverse propensity, or, if the model has none, by score or, with a threshold for each label, by score divided
-// by its threshold; equal ones by name. A query by Key predicts from the stored row, which counts as its own
-// neighbor. The guide explains the scores, and what they know of rows written since the build.
+// inverse propensity, or, if the model has none, by score or, with a threshold for each label, by score
+// divided by its threshold; equal ones by name. A query by Key predicts from the stored row, which counts as
+// its own neighbor. The guide explains the scores, and what they know of rows written since the build.
 func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (out Predictions, err error) {
 	if o == nil {
 		o = &PredictOptions{}

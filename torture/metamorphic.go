@@ -249,8 +249,10 @@ func (t telling) build(ctx context.Context, d *db.DB) error {
 		{"floats", "pca", grown("pca", false)}, {"floats", "rf", grown("rf", false)},
 		{"terms", "rows", &index.Postings{}},
 		{"terms", "at", &tree},
+		{"terms", "linear", &index.LabelTree{Seed: t.Seed}},
 		{"words", "rows", nil},
 		{"words", "labels", &model},
+		{"words", "auto", &index.Auto{LCIF: &index.LCIF{Params: model.Params}, LabelTree: &index.LabelTree{}}},
 		{"texts", "kd", grown("kd", false)}, {"texts", "rows", nil}, {"texts", "labels", &model},
 	} {
 		if _, err := d.Collection(x.coll).Build(ctx, x.name, x.o, &db.Run{Workers: t.Workers}); err != nil {

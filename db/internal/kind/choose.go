@@ -25,10 +25,11 @@ func (o *LabelAsk) Wants(place int, predicted bool) bool {
 	return place < o.Top || predicted && (o.Top <= 0 || o.Set)
 }
 
-// Choose appends the labels of a list that are requested, best first: by Calibration.Order of the probability,
-// then by score, then by before. The list has all labels with a score and what Calibration.Probability says of
-// them; it is changed, since the most probable label has a curve of its own, and stays that. rows returns the
-// number of training rows that have a label. If the sets of the model are its own, Predicted is given.
+// Choose appends the labels of a list that are requested, best first: by Calibration.Order of the
+// probability, then by score, then by before. The list has all labels with a score and what
+// Calibration.Probability says of them; it is changed, since the most probable label has a curve of its own,
+// and stays that. rows returns the number of training rows that have a label. If the sets of the model are
+// its own, Predicted is given.
 func (o *LabelAsk) Choose(
 	dst, list []Ranked, rows func(label uint32) int, before labels.Before,
 ) []Ranked {

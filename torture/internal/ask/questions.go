@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/anndb/anndb/db"
@@ -111,7 +112,7 @@ func (w *answer) hits(hits []db.Hit) {
 
 func (w *answer) predictions(out []db.Prediction) {
 	for _, p := range out {
-		w.printf("%s %x %v;", p.Label, math.Float32bits(p.Score), p.Predicted)
+		w.printf("%s %x %x %v;", p.Label, math.Float32bits(p.Score), math.Float32bits(p.Probability), p.Predicted)
 		if p.Why != nil {
 			w.reason(p.Why)
 		}
@@ -245,13 +246,13 @@ func (c *Collection) index(x Index) []Question {
 	}}}
 	for i, q := range c.Queries {
 		at := fmt.Sprintf(" %s %d", x.Name, i)
-		switch x.Kind {
-		case "lcif", "at", "pt", "sbt":
+		switch {
+		case Predicts(x.Kind):
 			out = append(out, c.predict("set"+at, x, q, db.PredictOptions{Explain: true}), c.predict("top"+at, x, q, db.PredictOptions{Top: 3}))
-			if x.Kind != "lcif" {
+			if x.isTree() {
 				out = append(out, c.path(x, q, i))
 			}
-		case "postings":
+		case x.Kind == "postings":
 			out = append(out, c.search("lists"+at, x.Name, x.Kind, q, db.SearchOptions{}))
 		default:
 			params := map[string]query.Params{
@@ -272,7 +273,7 @@ func (c *Collection) index(x Index) []Question {
 			}
 		}
 	}
-	if x.Kind == "at" || x.Kind == "pt" || x.Kind == "sbt" {
+	if x.isTree() {
 		out = append(out, Question{"picture of " + group, group, false, func(s *db.Snapshot, w *answer) error {
 			p, err := s.Collection(c.Name).TreePicture(x.Name, nil)
 			if err != nil {
@@ -324,5 +325,8 @@ func (c *Collection) asked(q db.Query, kind string) db.Query {
 
 // Predicts reports whether indexes of a kind predict labels.
 func Predicts(kind string) bool {
-	return kind == "lcif" || kind == "at" || kind == "pt" || kind == "sbt"
+	return slices.Contains([]string{"lcif", "labeltree", "auto-labels", "at", "pt", "sbt"}, kind)
 }
+
+// isTree reports whether an index is a tree that can be drawn.
+func (x Index) isTree() bool { return x.Kind == "at" || x.Kind == "pt" || x.Kind == "sbt" }

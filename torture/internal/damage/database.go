@@ -90,12 +90,14 @@ func (b *builder) build() error {
 	build("terms", "rows", &index.Postings{})
 	build("terms", "labels", &weighed)
 	build("terms", "at", trees("at"))
+	build("terms", "linear", &index.LabelTree{})
 	build("words", "rows", &index.Postings{})
 	build("words", "labels", &model)
 	build("words", "sbt", trees("sbt"))
 	build("texts", "kd", forests(&index.Forest{Members: true}))
 	build("texts", "rows", &index.Postings{})
 	build("texts", "labels", &model)
+	build("texts", "auto", &index.Auto{LCIF: &index.LCIF{Params: model.Params}, LabelTree: &index.LabelTree{}})
 	// Rows that came after the indexes, and deleted ones: covered where
 	// maintenance follows, fresh where it does not.
 	for _, coll := range []string{"images", "terms", "texts"} {

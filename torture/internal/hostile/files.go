@@ -16,6 +16,7 @@ import (
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/trees/labeltree"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -120,6 +121,11 @@ var collections = map[string][]collection{
 			"pt":   small("pt"),
 			"2nd":  &index.LCIF{Weight: "none", Params: &lcif.Params{K: 5, Lambda: 0.5, SecondOrder: 0.5}},
 			"cv":   &index.LCIF{Folds: 2},
+			"line": &index.LabelTree{Seed: 1, Objective: lcif.PropensityAt5, Params: labeltree.Params{Flat: 2}},
+			"auto": &index.Auto{
+				Seed: 1, LCIF: &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}},
+				LabelTree: &index.LabelTree{Seed: 1}, Trees: small("at"),
+			},
 		}},
 		{"dense", 6, vector.Cosine, false, 1, map[string]index.Options{
 			"kd":   &index.Forest{NoTune: true, Seed: 1},
@@ -150,6 +156,7 @@ var collections = map[string][]collection{
 			"kd":   &index.Forest{NoTune: true, Seed: 1},
 			"p":    &index.Postings{},
 			"lcif": &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}},
+			"line": &index.LabelTree{Seed: 1, From: "both"},
 		}},
 	},
 }

@@ -114,13 +114,16 @@ func (s Script) Indexes() []Index {
 		Learner: "rp", Trees: 3, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, NoRotation: true,
 		Members: true, NoTune: true, Seed: s.Seed,
 	}
+	model := &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 1}}
 	return []Index{
 		{Dense, "forest", forest},
 		{Both, "forest", forest},
 		{Both, "postings", &index.Postings{}},
 		{Both, "lcif", &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}}},
 		{Sparse, "postings", &index.Postings{}},
-		{Sparse, "lcif", &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 1}}},
+		{Sparse, "lcif", model},
+		{Sparse, "linear", &index.LabelTree{Seed: s.Seed}},
+		{Sparse, "auto", &index.Auto{Seed: s.Seed, LCIF: model, LabelTree: &index.LabelTree{}}},
 		{Sparse, "tree", &index.Trees{Kind: "at", Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}, Seed: s.Seed}},
 	}
 }
