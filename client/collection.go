@@ -28,6 +28,11 @@ func (c Collection) Info(ctx context.Context) (db.CollectionInfo, error) {
 	return fetch(ctx, c.f.c, get(c.path), (*wire.Collection).Get)
 }
 
+// Labels returns the number of live rows of each label, as db.Collection.Labels does.
+func (c Collection) Labels(ctx context.Context) (map[string]int, error) {
+	return fetch(ctx, c.f.c, get(c.path), func(in *wire.Collection) (map[string]int, error) { return in.Labels, nil })
+}
+
 // Count returns the number of rows that a filter selects; nil selects all.
 func (c Collection) Count(ctx context.Context, f *filter.Filter) (int, error) {
 	var out wire.Counted

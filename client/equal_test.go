@@ -382,6 +382,9 @@ func (p *pair) get() {
 	info1, err1 := d.Info()
 	info2, err2 := c.Info(p.ctx)
 	p.equal("info", info1, err1, info2, err2)
+	labels1, err1 := d.Labels()
+	labels2, err2 := c.Labels(p.ctx)
+	p.equal("labels", labels1, err1, labels2, err2)
 }
 
 func (p *pair) load() {

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/anndb/anndb v0.0.0
+	github.com/google/go-cmp v0.7.0
 	github.com/google/jsonschema-go v0.4.3
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 )

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -17,9 +18,11 @@ import (
 )
 
 const usage = `anndb-mcp [--write] FILE
+anndb-mcp [--write] [--file NAME] [--token-file PATH] ADDRESS
 
-Offers the anndb database FILE to agents, on standard input and output: tools that list, search, get, predict
-and explain. --write adds put and delete. An agent's program starts it; see the README of the module.
+Offers the anndb database FILE, or one of the server at ADDRESS (anndb serve), to agents on standard input
+and output: tools that list, search, get, predict and explain. --write adds put and delete, --file names one
+of several files of the server. An agent's program starts it; see the README of the module.
 `
 
 func main() {
@@ -31,11 +34,27 @@ func main() {
 	}
 }
 
+// open opens a file, or the file of a server.
+func open(ctx context.Context, path, file, tokenFile string) (tools.Database, error) {
+	if !strings.Contains(path, "://") {
+		return tools.Open(ctx, path)
+	}
+	var token []byte
+	if tokenFile != "" {
+		var err error
+		if token, err = os.ReadFile(tokenFile); err != nil {
+			return nil, err
+		}
+	}
+	return tools.Dial(ctx, path, strings.TrimSpace(string(token)), file)
+}
+
 // run serves the database until standard input ends.
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("anndb-mcp", flag.ContinueOnError)
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage) }
 	write := flags.Bool("write", false, "")
+	file, tokenFile := flags.String("file", "", ""), flags.String("token-file", "", "")
 	var paths []string
 	for len(args) > 0 { // flags may follow the file
 		if err := flags.Parse(args); err != nil {
@@ -48,7 +67,7 @@ func run(ctx context.Context, args []string) error {
 	if len(paths) != 1 {
 		return fmt.Errorf("want one file, got %d\n\n%s", len(paths), usage)
 	}
-	d, err := tools.Open(ctx, paths[0])
+	d, err := open(ctx, paths[0], *file, *tokenFile)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +24,7 @@ const (
 	lockTime = 5 * time.Second // how long a call waits for other programs
 )
 
-// Database is what the tools read and write: a file or, once there is one, a client of a server.
+// Database is what the tools read and write: a file, or one of a server.
 type Database interface {
 	name() string
 	// read calls use with the latest state, update calls change in a transaction of a collection.
@@ -84,9 +86,6 @@ type file struct {
 
 // Open returns the database in a file. It fails if there is none, but not while another program writes it.
 func Open(ctx context.Context, path string) (Database, error) {
-	if strings.Contains(path, "://") {
-		return nil, fmt.Errorf("%s is an address: anndb-mcp opens files only", path)
-	}
 	f := &file{path: path, wait: lockTime}
 	f.idle = time.AfterFunc(idleTime, f.release)
 	err := f.read(ctx, func(state) error { return nil })
@@ -105,7 +104,21 @@ func (f *file) open(ctx context.Context, readOnly bool) (*db.DB, error) {
 	})
 }
 
+// served returns the server that has the file open, if there is one.
+func (f *file) served(ctx context.Context) (Database, bool) {
+	socket := f.path + ".sock"
+	if _, err := os.Stat(socket); err != nil {
+		return nil, false
+	}
+	base := filepath.Base(f.path)
+	d, err := Dial(ctx, socket, "", strings.TrimSuffix(base, filepath.Ext(base)))
+	return d, err == nil
+}
+
 func (f *file) read(ctx context.Context, use func(state) error) error {
+	if s, ok := f.served(ctx); ok {
+		return errors.Join(s.read(ctx, use), s.Close())
+	}
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	d, err := f.forReading(ctx)
@@ -126,6 +139,9 @@ func (f *file) forReading(ctx context.Context) (_ *db.DB, err error) {
 }
 
 func (f *file) update(ctx context.Context, collection string, change func(writes) error) error {
+	if s, ok := f.served(ctx); ok {
+		return errors.Join(s.update(ctx, collection, change), s.Close())
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.close(); err != nil {

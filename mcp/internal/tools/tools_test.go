@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"net"
+	"net/http/httptest"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -16,11 +19,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/maintenance"
+	"github.com/anndb/anndb/server"
 	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
 )
@@ -91,12 +96,18 @@ type agent struct {
 
 func connect(t *testing.T, path string, write bool) agent {
 	t.Helper()
-	ctx := context.Background()
-	f, err := Open(ctx, path)
+	d, err := Open(context.Background(), path)
 	check(t, err)
-	t.Cleanup(func() { check(t, f.Close()) })
+	return offer(t, d, write)
+}
+
+// offer connects an agent to a server of a database.
+func offer(t *testing.T, d Database, write bool) agent {
+	t.Helper()
+	ctx := context.Background()
+	t.Cleanup(func() { check(t, d.Close()) })
 	here, there := mcp.NewInMemoryTransports()
-	_, err = New(f, "test", write).Connect(ctx, there, nil)
+	_, err := New(d, "test", write).Connect(ctx, there, nil)
 	check(t, err)
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil).Connect(ctx, here, nil)
 	check(t, err)
@@ -409,6 +420,79 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 	}
 }
 
+// TestServed compares the answers of a file with those of a server that has it open, at an address and by the
+// socket next to the file.
+func TestServed(t *testing.T) {
+	ctx, path := context.Background(), shop(t)
+	calls := []struct {
+		tool      string
+		arguments object
+	}{
+		{"list", object{}},
+		{"list", object{"collection": "docs"}},
+		{"search", object{"collection": "docs", "text": "cherries sky", "filter": "price > 3 and big = false", "k": 5}},
+		{"search", object{"collection": "both", "text": "one", "vector": []float32{0, 1}}},
+		{"search", object{"collection": "points", "like": "p"}},
+		{"rows", object{"collection": "docs", "filter": "label = red", "skip": 3, "n": 4}},
+		{"get", object{"collection": "docs", "key": "d07"}},
+		{"predict", object{"collection": "docs", "text": "ripe cherries"}},
+		{"explain", object{"collection": "docs", "text": "ripe cherries"}},
+		{"explain", object{"collection": "docs", "text": "needle", "key": "long"}},
+	}
+	local := connect(t, path, false)
+	want := make([]object, len(calls))
+	for i, c := range calls {
+		local.call(c.tool, c.arguments, &want[i])
+	}
+	d, err := db.Open(ctx, path, &db.Options{Timeout: 5 * time.Second, Maintenance: &maintenance.Policy{Manual: true}})
+	check(t, err)
+	defer d.Close()
+	handler := server.New(map[string]*db.DB{"shop": d}, &server.Options{Token: "secret", Logger: slog.New(slog.DiscardHandler)})
+	web := httptest.NewServer(handler)
+	defer web.Close()
+	socket, err := net.Listen("unix", path+".sock")
+	check(t, err)
+	served := make(chan error, 1)
+	go func() { served <- handler.Serve(socket) }()
+	defer func() {
+		check(t, handler.Shutdown(ctx))
+		<-served
+	}()
+	remote, err := Dial(ctx, web.URL, "secret", "")
+	check(t, err)
+	agents := map[string]agent{"address": offer(t, remote, true), "socket": connect(t, path, true)}
+	for name, a := range agents {
+		for i, c := range calls {
+			var got object
+			a.call(c.tool, c.arguments, &got)
+			if got["database"] != nil {
+				got["database"] = path
+			}
+			if diff := cmp.Diff(want[i], got); diff != "" {
+				t.Errorf("%s: %s %v: %s", name, c.tool, c.arguments, diff)
+			}
+		}
+	}
+	for name, a := range agents {
+		var put putOutput
+		a.call("put", object{"collection": "docs", "rows": []object{
+			{"key": name, "text": "new"}, {"key": "d00", "labels": []string{name}},
+		}}, &put)
+		a.want(put, "{1 1}")
+		row, err := d.Collection("docs").Get([]byte("d00"))
+		a.want([]any{row.Labels, row.Attributes["brand"], err}, fmt.Sprintf("[[%s] acme <nil>]", name))
+		var deleted deleteOutput
+		a.call("delete", object{"collection": "docs", "keys": []string{name, "none"}}, &deleted)
+		a.want(deleted, "{1 [none]}")
+		a.refused("search", object{"collection": "docs", "text": "x", "filter": "price <"})
+	}
+	for _, c := range [][2]string{{"wrong", ""}, {"secret", "other"}} {
+		if _, err := Dial(ctx, web.URL, c[0], c[1]); err == nil {
+			t.Errorf("%v is accepted", c)
+		}
+	}
+}
+
 // TestAnyArguments calls all tools with arguments that suit their schemas or not, several at a time. Each is
 // answered or refused, and the database is intact.
 func TestAnyArguments(t *testing.T) {
@@ -495,9 +579,6 @@ func TestFileIsFreeBetweenCalls(t *testing.T) {
 func TestOpen(t *testing.T) {
 	ctx := context.Background()
 	if _, err := Open(ctx, filepath.Join(t.TempDir(), "none.anndb")); err == nil || !strings.Contains(err.Error(), "anndb import") {
-		t.Error(err)
-	}
-	if _, err := Open(ctx, "http://127.0.0.1:7700"); err == nil || !strings.Contains(err.Error(), "address") {
 		t.Error(err)
 	}
 }
