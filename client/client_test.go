@@ -24,6 +24,7 @@ type bed struct {
 	socket string
 	client *client.Client
 	file   client.File
+	server *server.Server
 	stop   func() // ends the server
 
 	net.Listener
@@ -64,6 +65,7 @@ func serve(t testing.TB, d *db.DB, o *client.Options, wrap func(http.Handler) ht
 		t.Fatal(err)
 	}
 	s := server.New(map[string]*db.DB{"x": d}, &server.Options{Logger: slog.New(slog.DiscardHandler)})
+	b.server = s
 	end, serveOn := s.Shutdown, s.Serve
 	if wrap != nil {
 		h := &http.Server{Handler: wrap(s)}

@@ -3,11 +3,15 @@ package client_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -19,6 +23,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/wire"
+	"github.com/anndb/anndb/server"
 )
 
 // many are n rows.
@@ -111,6 +116,57 @@ func TestCutStreams(t *testing.T) {
 	}
 	if n, err := c.Load(short, many(10), nil); n != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("load of a context that has ended: %d, %v", n, err)
+	}
+}
+
+// TestEnding ends a server in the middle of a stream of rows.
+func TestEnding(t *testing.T) {
+	b := serve(t, open(t), nil, nil)
+	ctx := t.Context()
+	c, err := b.file.Create(ctx, "c", db.Schema{Dim: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Load(ctx, many(20_000), nil); err != nil {
+		t.Fatal(err)
+	}
+	n, ended := 0, make(chan struct{})
+	for _, err = range c.Rows(ctx, nil) {
+		if n++; n == 1 {
+			now, cancel := context.WithCancel(ctx)
+			cancel()
+			go func() {
+				defer close(ended)
+				_ = b.server.Shutdown(now)
+			}()
+		}
+		time.Sleep(100 * time.Microsecond) // the server must not be done before it is told to end
+	}
+	<-ended
+	if !errors.Is(err, client.ErrEnding) || n < 2 || n >= 20_000 {
+		t.Errorf("%d rows, %v", n, err)
+	}
+}
+
+// TestTLS calls a server by https, with a certificate that only the client trusts.
+func TestTLS(t *testing.T) {
+	h := server.New(map[string]*db.DB{"x": open(t)}, &server.Options{Logger: slog.New(slog.DiscardHandler)})
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
+	s.StartTLS()
+	defer s.Close()
+	for known, roots := range map[bool]*x509.CertPool{true: x509.NewCertPool(), false: x509.NewCertPool()} {
+		if known {
+			roots.AddCert(s.Certificate())
+		}
+		c, err := client.New(s.URL, &client.Options{TLS: &tls.Config{RootCAs: roots}, Retries: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Files(t.Context()); (err == nil) != known {
+			t.Errorf("known %v: %v", known, err)
+		}
+		c.Close()
 	}
 }
 

@@ -34,7 +34,7 @@ func check(c *call) error {
 	err := c.file.Check(c.ctx, func(e *db.CorruptError) {
 		out.Problems = append(out.Problems, wire.Damage{
 			Collection: e.Collection, Object: e.Object, Section: e.Section, Chunk: e.Chunk, Offset: e.Offset,
-			Error: e.Error(),
+			Error: e.Err.Error(),
 		})
 	}, nil)
 	if err != nil && !(errors.Is(err, db.ErrCorrupt) && len(out.Problems) > 0) {

@@ -6,6 +6,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -317,11 +318,16 @@ func (c *call) find() error {
 // fail answers with an error, or ends the connection if an answer has begun.
 func (c *call) fail(err error) {
 	c.err = err
-	if c.status != 0 {
-		panic(http.ErrAbortHandler)
-	}
 	if errors.Is(err, context.Canceled) && c.s.ending.Load() {
 		err = fmt.Errorf("%w: %w", wire.ErrEnding, err)
+	}
+	if c.status != 0 {
+		if c.Header().Get("Content-Type") == wire.Lines { // the last one has the error
+			line, _ := json.Marshal(wire.Failure{Error: wire.NewError(err)})
+			_, _ = c.Write(append(line, '\n'))
+			_ = c.control.Flush()
+		}
+		panic(http.ErrAbortHandler)
 	}
 	if errors.Is(err, wire.ErrSlow) || errors.Is(err, wire.ErrTooLarge) {
 		c.Header().Set("Connection", "close")
