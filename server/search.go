@@ -21,11 +21,7 @@ func search(c *call) error {
 		if err != nil {
 			return err
 		}
-		body, err := wire.NewResult(&found, in.Stats).AppendJSON(nil)
-		if err != nil {
-			return err
-		}
-		c.send(http.StatusOK, wire.JSON, append(body, '\n'))
+		c.answer(http.StatusOK, wire.NewResult(&found, in.Stats))
 		return nil
 	}
 	found, err := c.coll.SearchBatch(c.ctx, queries, o)

@@ -2,10 +2,7 @@ package wire
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"math"
-	"strconv"
 	"time"
 
 	"github.com/anndb/anndb/db"
@@ -289,48 +286,6 @@ func NewResult(r *db.Result, stats bool) *Result {
 		out.Hits[i] = hit
 	}
 	return out
-}
-
-// AppendJSON appends the JSON of a result. Plain hits are written without reflection.
-func (r *Result) AppendJSON(dst []byte) ([]byte, error) {
-	rest := *r
-	rest.Hits = nil
-	tail, err := json.Marshal(&rest)
-	if err != nil {
-		return dst, err
-	}
-	dst = append(dst, `{"hits":[`...)
-	for i := range r.Hits {
-		h := &r.Hits[i]
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		if !h.isPlain() {
-			hit, err := json.Marshal(h)
-			if err != nil {
-				return dst, err
-			}
-			dst = append(dst, hit...)
-			continue
-		}
-		dst = append(append(append(dst, `{"key":"`...), h.Key.Text...), `","row":`...)
-		dst = append(strconv.AppendUint(dst, uint64(h.Row), 10), `,"distance":`...)
-		dst = append(strconv.AppendFloat(dst, float64(h.Distance), 'g', -1, 32), '}')
-	}
-	dst = append(dst, ']')
-	return append(dst, bytes.TrimPrefix(tail, []byte(`{"hits":null`))...), nil
-}
-
-// isPlain reports whether a hit has a key of letters and digits, a distance, and nothing else.
-func (h *Hit) isPlain() bool {
-	for _, c := range []byte(h.Key.Text) {
-		if c < '-' || c > 'z' || c == '<' || c == '>' || c == '\\' {
-			return false
-		}
-	}
-	return h.Key.Text != "" && h.Score == 0 && h.Places == nil && h.Labels == nil && h.Text == "" &&
-		h.Payload == "" && h.PayloadBase64 == nil && h.Attributes == nil && h.Why == nil &&
-		!math.IsInf(float64(h.Distance), 0) && h.Distance == h.Distance
 }
 
 // Get returns the result.

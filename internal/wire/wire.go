@@ -163,10 +163,14 @@ func Version(line []byte) string {
 type Reason struct {
 	Text string `json:"text"`
 	Key
-	Feature string   `json:"feature,omitempty"`
-	Value   float64  `json:"value,omitempty"`
-	Score   float64  `json:"score"`
-	Parts   []Reason `json:"parts,omitempty"`
+	Title     string             `json:"title,omitempty"`
+	Labels    []string           `json:"labels,omitempty"`
+	Feature   string             `json:"feature,omitempty"`
+	Value     float64            `json:"value,omitempty"`
+	Score     float64            `json:"score"`
+	Threshold *explain.Threshold `json:"threshold,omitempty"`
+	Parts     []Reason           `json:"parts,omitempty"`
+	Against   []Reason           `json:"against,omitempty"`
 }
 
 // NewReason returns the form of a reason, nil if there is none.
@@ -174,11 +178,16 @@ func NewReason(r *explain.Reason) *Reason {
 	if r == nil {
 		return nil
 	}
-	out := &Reason{Text: r.Text, Key: NewKey(r.Key), Feature: r.Feature, Value: r.Value, Score: r.Score}
-	for i := range r.Parts {
-		out.Parts = append(out.Parts, *NewReason(&r.Parts[i]))
+	list := func(parts []explain.Reason) (out []Reason) {
+		for i := range parts {
+			out = append(out, *NewReason(&parts[i]))
+		}
+		return out
 	}
-	return out
+	return &Reason{
+		Text: r.Text, Key: NewKey(r.Key), Title: r.Title, Labels: r.Labels, Feature: r.Feature, Value: r.Value,
+		Score: r.Score, Threshold: r.Threshold, Parts: list(r.Parts), Against: list(r.Against),
+	}
 }
 
 // Get returns the reason.
@@ -187,10 +196,16 @@ func (r *Reason) Get() (*explain.Reason, error) {
 		return nil, nil
 	}
 	key, err := r.Key.Get()
-	out := &explain.Reason{Text: r.Text, Key: key, Feature: r.Feature, Value: r.Value, Score: r.Score}
-	for i := range r.Parts {
-		part, partErr := r.Parts[i].Get()
-		out.Parts, err = append(out.Parts, *part), errors.Join(err, partErr)
+	list := func(parts []Reason) (out []explain.Reason) {
+		for i := range parts {
+			part, partErr := parts[i].Get()
+			out, err = append(out, *part), errors.Join(err, partErr)
+		}
+		return out
+	}
+	out := &explain.Reason{
+		Text: r.Text, Key: key, Title: r.Title, Labels: r.Labels, Feature: r.Feature, Value: r.Value,
+		Score: r.Score, Threshold: r.Threshold, Parts: list(r.Parts), Against: list(r.Against),
 	}
 	return out, err
 }

@@ -112,26 +112,6 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestAppendJSON compares results with those of encoding/json.
-func TestAppendJSON(t *testing.T) {
-	r := &db.Result{Index: "main", Hits: []db.Hit{
-		{Key: []byte("a")}, {Key: []byte("a/b.c:1~"), Row: 7, Distance: 1e-7}, {Key: []byte("<"), Distance: -1e21}, {Key: []byte("\xff")},
-		{Key: []byte(`"`)}, {Key: []byte("a\u2028")}, {Key: []byte("b"), Labels: []string{"x"}}, {Key: []byte("c"), Payload: []byte("p")},
-		{Key: []byte("d"), Attributes: map[string]any{"n": int64(1)}}, {Key: []byte("e"), Score: 1, Distance: 1.0 / 3},
-	}}
-	for _, stats := range []bool{false, true} {
-		got, err := wire.NewResult(r, stats).AppendJSON(nil)
-		if err != nil || !json.Valid(got) {
-			t.Fatal(err, string(got))
-		}
-		var have, want wire.Result
-		text, _ := json.Marshal(wire.NewResult(r, stats))
-		if err := errors.Join(json.Unmarshal(got, &have), json.Unmarshal(text, &want)); err != nil || !reflect.DeepEqual(have, want) {
-			t.Errorf("%s, %v\nwant %s", got, err, text)
-		}
-	}
-}
-
 // searchBody is a request of a search by a vector of 784 coordinates.
 func searchBody(t testing.TB) []byte {
 	v := make([]float32, 784)
@@ -164,7 +144,7 @@ func BenchmarkEncode(b *testing.B) {
 		r.Hits = append(r.Hits, db.Hit{Key: []byte("12345"), Row: uint32(i), Distance: 1234.567 * float32(i)})
 	}
 	for b.Loop() {
-		if _, err := wire.NewResult(r, false).AppendJSON(nil); err != nil {
+		if _, err := json.Marshal(wire.NewResult(r, false)); err != nil {
 			b.Fatal(err)
 		}
 	}
