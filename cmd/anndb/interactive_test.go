@@ -202,17 +202,23 @@ func TestShellCancels(t *testing.T) {
 	}
 }
 
+// fits checks that a wide table of the fixture fits the terminal.
+func (s *screen) fits() {
+	s.t.Helper()
+	text := s.runs("rows things --limit 30 --vectors", "key")
+	for line := range strings.Lines(text[strings.Index(text, "\nkey"):]) {
+		if strings.HasPrefix(line, "row-") && (len([]rune(line)) > 81 || !strings.Contains(line, "…")) {
+			s.t.Errorf("a line of %d: %s", len([]rune(line)), line)
+		}
+	}
+}
+
 // TestShellFits: tables fit the terminal.
 func TestShellFits(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	s := openShell(t, f.dir, f.file)
-	text := s.runs("rows things --limit 30 --vectors", "key")
-	for line := range strings.Lines(text[strings.Index(text, "\nkey"):]) {
-		if strings.HasPrefix(line, "row-") && (len([]rune(line)) > 81 || !strings.Contains(line, "…")) {
-			t.Errorf("a line of %d: %s", len([]rune(line)), line)
-		}
-	}
+	s.fits()
 }
 
 // TestInterruptedTuner: Ctrl-C during tuning builds with the best setting so far.
@@ -226,4 +232,28 @@ func TestInterruptedTuner(t *testing.T) {
 	s.types("\x03")
 	s.prompts("\"trees\" has the best of the settings measured until then")
 	s.runs("predict docs trees like row-1", "")
+}
+
+// TestShellServed: a shell on a file that a server has open completes, fits its terminal and cancels as any
+// other.
+func TestShellServed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	server := serve(t, f.file)
+	s := openShell(t, f.dir, f.file)
+	s.runs("cou\tthi\t", fmt.Sprintf("collection  rows\nthings       %d", testRows))
+	s.runs("get things row-00\t1\t", "key")
+	s.fits()
+	begun := filepath.Join(f.dir, "begun")
+	write(t, filepath.Join(f.dir, "texts.csv"), "body\nhello\n")
+	s.types("import notes texts.csv --text body --embed 'echo > begun; sleep 3600'\r")
+	for _, err := os.Stat(begun); err != nil; _, err = os.Stat(begun) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.types("\x03")
+	s.prompts("^C")
+	if code, errs := server.end(); code != command.ExitOK { // as no command is left
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	s.runs("count things", fmt.Sprintf("collection  rows\nthings       %d", testRows)) // in its own process
 }

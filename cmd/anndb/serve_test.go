@@ -63,8 +63,8 @@ func pointsFile(t *testing.T) string {
 	return file
 }
 
-// TestServeSockets: a socket is private, takes the place of one that a killed server has left, but of no file, and
-// goes with the server; two servers of one file are refused.
+// TestServeSockets: a socket is private, takes the place of one that a killed server has left, but of no
+// file, and goes with the server; two servers of one file are refused.
 func TestServeSockets(t *testing.T) {
 	t.Parallel()
 	file := pointsFile(t)
@@ -137,7 +137,8 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestServeListens: programs reach the files by TCP with the token, under their names, and run no commands there.
+// TestServeListens: programs reach the files by TCP with the token, under their names, and run no commands
+// there.
 func TestServeListens(t *testing.T) {
 	t.Parallel()
 	file := pointsFile(t)
@@ -178,7 +179,8 @@ func TestServeListens(t *testing.T) {
 		path, token string
 		want        int
 	}{
-		{"/healthz", "", 200}, {row, secret, 200}, {row, "other", 401}, {"/command", "other", 401}, {"/command", secret, 403},
+		{"/healthz", "", 200}, {row, secret, 200}, {row, "other", 401},
+		{"/command", "other", 401}, {"/command", secret, 403},
 	} {
 		if got := status(c.path, c.token); got != c.want {
 			t.Errorf("%s: status %d, want %d", c.path, got, c.want)
@@ -252,7 +254,8 @@ func TestServeInterrupts(t *testing.T) {
 		} else if way == "gone" {
 			cancel()
 		}
-		if code := <-code; code != command.ExitInterrupted || strings.TrimSpace(errs.String()) != "anndb: interrupted" {
+		text := "anndb: interrupted\n"
+		if code := <-code; code != command.ExitInterrupted || errs.String() != text {
 			t.Errorf("%s: exit code %d: %s", way, code, errs.String())
 		}
 	}
@@ -267,14 +270,16 @@ func TestServeInput(t *testing.T) {
 	file := pointsFile(t)
 	serve(t, file)
 	in := strings.NewReader(`{"key": "a", "vector": [1, 2]}`)
-	if _, errs, code := client(t.Context(), in, "count", file, "points"); code != command.ExitOK || in.Len() == 0 {
+	_, errs, code := client(t.Context(), in, "count", file, "points")
+	if code != command.ExitOK || in.Len() == 0 {
 		t.Errorf("exit code %d, %d bytes left: %s", code, in.Len(), errs)
 	}
-	if _, errs, code := client(t.Context(), in, "import", file, "points", "-"); code != command.ExitOK || in.Len() > 0 {
+	_, errs, code = client(t.Context(), in, "import", file, "points", "-")
+	if code != command.ExitOK || in.Len() > 0 {
 		t.Errorf("exit code %d, %d bytes left: %s", code, in.Len(), errs)
 	}
 	failing := io.MultiReader(strings.NewReader(`{"key": "b", "vector": [1, 2]}`+"\n"), brokenReader{})
-	_, errs, code := client(t.Context(), failing, "import", file, "points", "-")
+	_, errs, code = client(t.Context(), failing, "import", file, "points", "-")
 	if code != command.ExitError || !strings.Contains(errs, "the disk is on fire") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
@@ -313,8 +318,8 @@ func TestServeBadClients(t *testing.T) {
 	}
 }
 
-// TestServeKilled: a server that is killed while clients write loses nothing that it has acknowledged, and the next
-// one takes its place.
+// TestServeKilled: a server that is killed while clients write loses nothing that it has acknowledged, and
+// the next one takes its place.
 func TestServeKilled(t *testing.T) {
 	t.Parallel()
 	file := pointsFile(t)

@@ -19,8 +19,8 @@ import (
 // servedKey marks the environment of scripts whose commands run in the process of a server.
 type servedKey struct{}
 
-// TestScriptServed: every command prints the same, and ends with the same exit code, when a server has its file
-// open and another working folder.
+// TestScriptServed: every command prints the same, and ends with the same exit code, when a server has its
+// file open and another working folder.
 func TestScriptServed(t *testing.T) {
 	params := scriptParams(t)
 	params.UpdateScripts = false
@@ -32,21 +32,18 @@ func TestScriptServed(t *testing.T) {
 	testscript.Run(t, params)
 }
 
-// serveWords serves the databases among the words of a command line, and returns a function that ends the server.
+// serveWords serves the first database among the words of a command line, and returns a function that ends
+// the server.
 func serveWords(ts *testscript.TestScript, words []string) (stop func()) {
-	var files []string
-	if slices.Contains(words, "restore") || slices.Contains(words, "--to") { // not of files that are in use
+	file := slices.IndexFunc(words, func(w string) bool {
+		info, err := os.Stat(ts.MkAbs(w))
+		return err == nil && info.Mode().IsRegular() && filepath.Ext(w) == ".anndb"
+	})
+	// restore and repair --to refuse files that are in use.
+	if file < 0 || slices.Contains(words, "restore") || slices.Contains(words, "--to") {
 		return func() {}
 	}
-	for _, w := range words {
-		if info, err := os.Stat(ts.MkAbs(w)); err == nil && info.Mode().IsRegular() && filepath.Ext(w) == ".anndb" {
-			files = append(files, ts.MkAbs(w))
-		}
-	}
-	if len(files) == 0 {
-		return func() {}
-	}
-	s := startServe(files[0])
+	s := startServe(ts.MkAbs(words[file]))
 	return func() {
 		code, errs := s.end()
 		if code != command.ExitOK && s.begun {

@@ -32,7 +32,8 @@ func Open(a *App, path string, o db.Options) (*db.DB, error) {
 
 // Close closes a database that Open has returned, unless it is one of the host.
 func Close(a *App, d *db.DB) error {
-	if h := a.Program.Host; h != nil && slices.ContainsFunc(h.Files, func(f HostedFile) bool { return f.DB == d }) {
+	hosted := func(f HostedFile) bool { return f.DB == d }
+	if h := a.Program.Host; h != nil && slices.ContainsFunc(h.Files, hosted) {
 		return nil
 	}
 	return d.Close()

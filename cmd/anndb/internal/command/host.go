@@ -66,10 +66,10 @@ func (h *Host) Shown(text string) string {
 
 // Message is Shown for a message, whose paths may have been joined with others.
 func (h *Host) Message(text string) string {
-	if h == nil {
+	if text = h.Shown(text); h == nil || filepath.Dir(h.Folder) == h.Folder { // the root
 		return text
 	}
-	return strings.ReplaceAll(h.Shown(text), h.Folder+string(filepath.Separator), "")
+	return strings.ReplaceAll(text, h.Folder+string(filepath.Separator), "")
 }
 
 // Process prepares a process that a command of the client starts.

@@ -49,7 +49,8 @@ func (c *Backup) Run(a *command.App) error {
 	case c.Output == command.Standard:
 		return nil
 	}
-	return a.Done(table.One("file size seconds:2", a.Shown(c.Output), table.Size(n), time.Since(start).Seconds()))
+	took := time.Since(start).Seconds()
+	return a.Done(table.One("file size seconds:2", a.Shown(c.Output), table.Size(n), took))
 }
 
 // meter reports how much was written through it.

@@ -31,6 +31,7 @@ func (c *Compact) Run(a *command.App) error {
 			return err
 		}
 		from, to := table.Size(before.FileBytes), table.Size(after.FileBytes)
-		return a.Done(table.One("file before after seconds:2", a.Shown(c.File), from, to, time.Since(start).Seconds()))
+		took := time.Since(start).Seconds()
+		return a.Done(table.One("file before after seconds:2", a.Shown(c.File), from, to, took))
 	})
 }

@@ -73,8 +73,8 @@ func (c *Stats) fileTable(a *command.App, st db.Stats) *table.Table {
 		return t
 	}
 	t := table.New("file", "size", "free", "live", "page_size", "generation", "map_reserve")
-	t.Add(a.Shown(c.File), table.Size(st.FileBytes), table.Size(st.FreeBytes), table.Size(st.LiveBytes), st.PageSize,
-		st.Generation, table.Size(st.MapReserve))
+	t.Add(a.Shown(c.File), table.Size(st.FileBytes), table.Size(st.FreeBytes), table.Size(st.LiveBytes),
+		st.PageSize, st.Generation, table.Size(st.MapReserve))
 	return t
 }
 

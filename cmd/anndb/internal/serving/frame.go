@@ -10,9 +10,10 @@ import (
 	"sync"
 )
 
-// The frames between a client and the server that runs its command. Each is a byte for its kind, four for the
-// length of its content, the highest first, and the content. The server asks for standard input when the command
-// reads it, so that what the command leaves stays for the client's next one, and neither end stores more than a frame.
+// The frames between a client and the server that runs its command. Each is a byte for its kind, four for
+// the length of its content, the highest first, and the content. The server requests standard input when
+// the command reads it: what the command leaves stays for the client's next one, and neither end stores
+// more than a frame.
 const (
 	frameRequest   = 'c' // to the server, first: the request in JSON
 	frameInput     = 'i' // to the server: some bytes of standard input
@@ -41,8 +42,8 @@ type frames struct {
 
 func newFrames(c net.Conn, in *bufio.Reader) *frames { return &frames{Conn: c, in: in} }
 
-// read returns the next frame, whose content has at most so many bytes and is valid until the next call. The
-// error is io.EOF between two frames only.
+// read returns the next frame, whose content has at most so many bytes and is valid until the next call.
+// The error is io.EOF between two frames only.
 func (f *frames) read(most int) (kind byte, data []byte, err error) {
 	var head [5]byte
 	if _, err := io.ReadFull(f.in, head[:]); err != nil {

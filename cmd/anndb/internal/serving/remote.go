@@ -48,8 +48,8 @@ func (t terminal) Terminal() (width int, ok bool) { return t.Width, t.Is }
 
 func terminalOf(x io.Writer) terminal { return terminal{command.WidthOf(x), command.IsTerminal(x)} }
 
-// Remote runs a command in the process of the server that has a file open, with the input, output and interrupts
-// of p. It reports false if there is none.
+// Remote runs a command in the process of the server that has a file open, with the input, output and
+// interrupts of p. It reports false if there is none.
 func Remote(
 	ctx context.Context, p *command.Program, file string, args []string, g command.Globals,
 ) (code int, served bool) {
@@ -167,5 +167,6 @@ func (c *client) ended(ctx context.Context, interrupted bool, err error) error {
 	if ctx.Err() != nil || interrupted {
 		return context.Canceled
 	}
-	return fmt.Errorf("the server of %s ended before the command: what it has acknowledged is stored (%w)", c.file, err)
+	return fmt.Errorf("the server of %s ended before the command: what it has acknowledged is stored (%w)",
+		c.file, err)
 }

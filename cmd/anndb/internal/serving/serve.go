@@ -52,7 +52,8 @@ func (c *Serve) Run(a *command.App) (err error) {
 	opened := map[string]*db.DB{}
 	for _, f := range files {
 		// Explicitly the default: other commands do no maintenance.
-		d, err := command.Open(a, f.path, db.Options{MustExist: true, Maintenance: &maintenance.Policy{}, Logger: log})
+		o := db.Options{MustExist: true, Maintenance: &maintenance.Policy{}, Logger: log}
+		d, err := command.Open(a, f.path, o)
 		if err != nil {
 			return err
 		}

@@ -32,11 +32,13 @@ type service struct {
 
 func newService(a *command.App, run Commands) *service {
 	ctx, interrupt := context.WithCancel(context.WithoutCancel(a.Ctx))
-	return &service{a: a, commands: &commands{run: run, ctx: ctx}, interrupt: interrupt, failed: make(chan error, 1)}
+	return &service{
+		a: a, commands: &commands{run: run, ctx: ctx}, interrupt: interrupt, failed: make(chan error, 1),
+	}
 }
 
-// listenUnix serves requests and commands by the socket next to a file. Where its path is too long for a socket that
-// is an error, or a note if there is another way to the server.
+// listenUnix serves requests and commands by the socket next to a file. Where its path is too long for a
+// socket that is an error, or a note if there is another way to the server.
 func (s *service) listenUnix(f servedFile, reachable bool) error {
 	path := command.Socket(f.path)
 	if err := removeStale(path); err != nil {
@@ -114,8 +116,8 @@ func (s *service) start(l net.Listener) {
 	}()
 }
 
-// close ends the service: new connections are refused, open requests and commands finish or are interrupted after a
-// while, and the files are closed. Sockets go while the files are still locked.
+// close ends the service: new connections are refused, open requests and commands finish or are interrupted
+// after a while, and the files are closed. Sockets go while the files are still locked.
 func (s *service) close() (err error) {
 	ctx, stop := context.WithTimeout(context.Background(), endTime)
 	defer stop()

@@ -157,8 +157,9 @@ func (c completion) argument(t typed, last string) (all []candidate) {
 func (c completion) values(t typed, f *kong.Flag, last string) []candidate {
 	switch {
 	case f.Name == "index" || f.Name == "neighbors":
-		return append(slices.DeleteFunc(c.known(t, f.Value, last), func(x candidate) bool { return x.word == db.Flat }),
-			candidate{db.Flat, "an exact scan"})
+		all := c.known(t, f.Value, last)
+		flat := candidate{db.Flat, "an exact scan"} // which a server has added already
+		return append(slices.DeleteFunc(all, func(x candidate) bool { return x == flat }), flat)
 	case f.Tag.Type == "path":
 		return paths(last)
 	}

@@ -42,7 +42,8 @@ func (s *session) interactive(ctx context.Context) int {
 		if words[0] == "help" {
 			words = words[1:]
 		}
-		for _, x := range (completion{ctx: ctx, model: s.Model, file: s.file, program: &s.Program}).complete(words) {
+		c := completion{ctx: ctx, model: s.Model, file: s.file, program: &s.Program}
+		for _, x := range c.complete(words) {
 			word := script.Escape(x.word)
 			if !strings.HasSuffix(word, "/") && !strings.HasSuffix(word, "=") {
 				word += " "

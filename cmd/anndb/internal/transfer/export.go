@@ -195,7 +195,8 @@ func (x *exporting) report() error {
 	case dataset.VectorsOnly(format):
 		a.Summary("%s files hold no keys, labels and payloads (jsonl files do)", format)
 	}
-	return a.Done(table.One("collection rows format file", x.Collection, x.rows, x.schema.Format, a.Shown(x.Output)))
+	return a.Done(table.One("collection rows format file", x.Collection, x.rows, x.schema.Format,
+		a.Shown(x.Output)))
 }
 
 // numbered replaces names by their numbers.
