@@ -299,6 +299,34 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// TestLoadBusy loads into a server that refuses the first two requests.
+func TestLoadBusy(t *testing.T) {
+	var left atomic.Int64
+	b := serve(t, open(t), nil, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if left.Add(-1) >= 0 {
+				w.Header().Set("Retry-After", "0")
+				w.WriteHeader(http.StatusTooManyRequests)
+				_ = json.NewEncoder(w).Encode(wire.Failure{Error: wire.NewError(wire.ErrBusy)})
+				return
+			}
+			h.ServeHTTP(w, r)
+		})
+	})
+	c, err := b.file.Create(t.Context(), "c", db.Schema{Dim: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.Store(2)
+	if n, err := c.Load(t.Context(), many(2000), nil); n != 2000 || err != nil {
+		t.Errorf("%d rows, %v", n, err)
+	}
+	left.Store(9)
+	if n, err := c.Load(t.Context(), many(2000), nil); n != 0 || !errors.Is(err, client.ErrBusy) {
+		t.Errorf("%d rows, %v", n, err)
+	}
+}
+
 var errAny = errors.New("any error")
 
 // TestTimeout calls a server that does not answer.

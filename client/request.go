@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/anndb/anndb/db"
@@ -24,11 +25,24 @@ const maxWait = 5 * time.Second
 // request is one request, which may be sent several times.
 type request struct {
 	method string
-	path   string    // escaped, with parameters
-	in     any       // the body, as JSON
-	lines  io.Reader // or a body that is a stream, which is sent once
-	read   bool      // it changes nothing
-	long   bool      // it has no timeout
+	path   string  // escaped, with parameters
+	in     any     // the body, as JSON
+	lines  *upload // or a body that is a stream
+	read   bool    // it changes nothing
+	long   bool    // it has no timeout
+}
+
+// upload is a body that can be sent once. An attempt that ends before leaves it as it is.
+type upload struct {
+	io.Reader
+
+	begun atomic.Bool
+}
+
+// Read implements io.Reader.
+func (u *upload) Read(p []byte) (int, error) {
+	u.begun.Store(true)
+	return u.Reader.Read(p)
 }
 
 // get returns a request for what is at a path, ask one for an answer to a body.
@@ -123,9 +137,9 @@ func pause(ctx context.Context, d time.Duration) error {
 func (c *Client) attempt(
 	ctx context.Context, r *request, body []byte, read func(*http.Response) error,
 ) (wait time.Duration, again bool, err error) {
-	in := r.lines
-	if in == nil {
-		in = bytes.NewReader(body)
+	var in io.Reader = bytes.NewReader(body)
+	if r.lines != nil {
+		in = r.lines
 	}
 	q, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path, in)
 	if err != nil {
@@ -142,17 +156,18 @@ func (c *Client) attempt(
 		q.Header.Set("Authorization", "Bearer "+c.o.Token)
 	}
 	answer, err := c.http.Do(q)
+	left := r.lines == nil || !r.lines.begun.Load()
 	if err != nil {
 		var op *net.OpError
 		unsent := errors.As(err, &op) && op.Op == "dial"
-		return 0, (r.read || unsent) && r.lines == nil, err
+		return 0, (r.read || unsent) && left, err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode < 300 {
 		return 0, r.read, read(answer)
 	}
 	seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
-	again = answer.StatusCode == http.StatusTooManyRequests && r.lines == nil ||
+	again = answer.StatusCode == http.StatusTooManyRequests && left ||
 		answer.StatusCode == http.StatusServiceUnavailable && r.read
 	return time.Duration(seconds) * time.Second, again, failure(answer)
 }

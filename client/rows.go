@@ -142,7 +142,7 @@ func parseRow(line []byte) (row db.Row, err error) {
 // including one from rows, ends the load. Of o only Insert has an effect; nil options are the defaults.
 func (c Collection) Load(ctx context.Context, rows iter.Seq2[db.Row, error], o *db.LoadOptions) (int, error) {
 	in, out := io.Pipe()
-	r := &request{method: http.MethodPost, path: c.path + "/rows", lines: in, long: true}
+	r := &request{method: http.MethodPost, path: c.path + "/rows", lines: &upload{Reader: in}, long: true}
 	if o != nil && o.Insert {
 		r.path += "?insert=true"
 	}
