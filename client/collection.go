@@ -30,7 +30,8 @@ func (c Collection) Info(ctx context.Context) (db.CollectionInfo, error) {
 
 // Labels returns the number of live rows of each label, as db.Collection.Labels does.
 func (c Collection) Labels(ctx context.Context) (map[string]int, error) {
-	return fetch(ctx, c.f.c, get(c.path), func(in *wire.Collection) (map[string]int, error) { return in.Labels, nil })
+	labels := func(in *wire.Collection) (map[string]int, error) { return in.Labels, nil }
+	return fetch(ctx, c.f.c, get(c.path), labels)
 }
 
 // Count returns the number of rows that a filter selects; nil selects all.

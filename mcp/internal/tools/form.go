@@ -15,12 +15,14 @@ import (
 
 // Bounds of answers, which have to fit into the context of a model.
 const (
-	mostRows  = 100    // of a call
-	mostBytes = 60_000 // of the JSON of rows, from which on rows are left out
-	usualText = 500    // characters of each text of several
-	mostText  = 20_000 // characters of one text
-	mostValue = 300    // characters of a reason, and of a payload of several
-	mostParts = 20     // labels of a row, collections, reasons
+	mostRows     = 100    // of a call
+	mostBytes    = 60_000 // of the JSON of rows, from which on rows are left out
+	usualText    = 500    // characters of each text of several
+	mostText     = 20_000 // characters of one text
+	mostValue    = 300    // characters of a reason, and of a payload of several
+	mostTitle    = 60     // characters of the title of a row that is a reason
+	mostEvidence = 5      // pieces of evidence of a reason
+	mostParts    = 20     // labels of a row, collections, reasons
 )
 
 // row is a row as the tools show it.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/explain"
@@ -82,6 +83,8 @@ type explained struct {
 	Score     float32  `json:"score"`
 	Predicted bool     `json:"predicted,omitempty"`
 	Reasons   []string `json:"reasons"`
+	Against   []string `json:"against,omitempty"`
+	Threshold string   `json:"threshold,omitempty"`
 }
 
 type explainOutput struct {
@@ -105,9 +108,15 @@ func explainAnswer(c *call, in *explainInput) (out explainOutput, err error) {
 	out = explainOutput{Answers: []explained{}, Meaning: confidence, Notes: notes}
 	for i, p := range found {
 		if in.Label == "" && i < mostParts || in.Label == p.Label {
-			out.Answers = append(out.Answers, explained{
-				Label: p.Label, Rank: i + 1, Score: p.Score, Predicted: p.Predicted, Reasons: reasons(p.Why),
-			})
+			a := explained{Label: p.Label, Rank: i + 1, Score: p.Score, Predicted: p.Predicted}
+			a.Reasons = reasons(p.Why)
+			if p.Why != nil && p.Why.Threshold != nil {
+				a.Threshold = p.Why.Threshold.Text
+			}
+			if p.Why != nil && len(p.Why.Against) > 0 {
+				a.Against = reasons(&explain.Reason{Parts: p.Why.Against})
+			}
+			out.Answers = append(out.Answers, a)
 		}
 	}
 	if in.Label != "" && len(out.Answers) == 0 {
@@ -155,11 +164,27 @@ func reasons(why *explain.Reason) []string {
 			return append(out, fmt.Sprintf("and %d more", len(why.Parts)-i))
 		}
 		p := &why.Parts[i]
-		line := fmt.Sprintf("%+.4g %s", p.Score, part(p.Text, 0, mostValue))
-		if len(p.Parts) > 0 {
-			line += " (" + part(p.String(), 0, mostValue) + ")"
+		line := reasonOf(p)
+		var evidence []string
+		for j := range p.Parts[:min(len(p.Parts), mostEvidence)] {
+			evidence = append(evidence, reasonOf(&p.Parts[j]))
+		}
+		if more := len(p.Parts) - len(evidence); more > 0 {
+			evidence = append(evidence, fmt.Sprintf("%d more", more))
+		}
+		if evidence != nil {
+			line += " (" + strings.Join(evidence, ", ") + ")"
 		}
 		out = append(out, line)
 	}
 	return out
+}
+
+// reasonOf returns what a part adds, its text and, of a row, its title.
+func reasonOf(p *explain.Reason) string {
+	s := fmt.Sprintf("%+.4g %s", p.Score, part(p.Text, 0, mostValue))
+	if p.Title != "" && p.Title != p.Text {
+		s += fmt.Sprintf(" %q", part(p.Title, 0, mostTitle))
+	}
+	return s
 }

@@ -91,6 +91,8 @@ var fields = map[string]string{
 	"predicted":   "whether the label is in the set that the model predicts",
 	"answers":     "the answers with their reasons",
 	"reasons":     "what each part adds to the score, with its evidence in brackets",
+	"against":     "what speaks against the label, with what each would add; no part of the score",
+	"threshold":   "how far the label is from being predicted",
 	"notes":       "what to know about the answer",
 	"count":       "the number of all rows that the filter selects",
 	"row":         "the row",
