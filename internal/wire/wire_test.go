@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/internal/wire"
 	"github.com/anndb/anndb/text"
 )
@@ -147,5 +148,28 @@ func BenchmarkEncode(b *testing.B) {
 		if _, err := json.Marshal(wire.NewResult(r, false)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestReasonsKeepEverything: a reason that was sent is the same reason.
+func TestReasonsKeepEverything(t *testing.T) {
+	row := explain.Reason{
+		Text: "a", Key: []byte{'a', 0xff}, Value: 0.5, Score: 0.25, Title: "A", Labels: []string{"x"},
+		Parts: []explain.Reason{{Text: "w", Feature: "w", Value: 0.5, Score: 0.25}},
+	}
+	want := &explain.Reason{
+		Text: "1 row", Score: 0.25, Parts: []explain.Reason{row}, Against: []explain.Reason{row},
+		Threshold: &explain.Threshold{Text: "above", Value: 0.2, Distance: 0.05},
+	}
+	sent, err := json.Marshal(wire.NewReason(want))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got wire.Reason
+	if err := json.Unmarshal(sent, &got); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := got.Get(); err != nil || !reflect.DeepEqual(back, want) {
+		t.Errorf("%+v became %+v, %v", want, back, err)
 	}
 }

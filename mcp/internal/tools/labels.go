@@ -153,15 +153,20 @@ func explainHit(c *call, in *explainInput) (out explainOutput, err error) {
 	return out, nil
 }
 
-// reasons has a line for each part of a reason.
+// reasons has a line for each part of a reason, for how far a label is from the set that is predicted, and for
+// what speaks against it.
 func reasons(why *explain.Reason) []string {
 	out := []string{}
 	if why == nil {
 		return out
 	}
+	if why.Threshold != nil {
+		out = append(out, why.Threshold.Text)
+	}
 	for i := range why.Parts {
 		if i == mostParts {
-			return append(out, fmt.Sprintf("and %d more", len(why.Parts)-i))
+			out = append(out, fmt.Sprintf("and %d more", len(why.Parts)-i))
+			break
 		}
 		p := &why.Parts[i]
 		line := reasonOf(p)
@@ -176,6 +181,9 @@ func reasons(why *explain.Reason) []string {
 			line += " (" + strings.Join(evidence, ", ") + ")"
 		}
 		out = append(out, line)
+	}
+	for i := range why.Against {
+		out = append(out, "against: "+part(why.Against[i].String(), 0, mostValue))
 	}
 	return out
 }
