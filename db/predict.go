@@ -218,7 +218,8 @@ func queryModel(
 // Model finds and opens a label model.
 func labelModel(ctx context.Context, st *state.Collection, name string) (*state.Index, error) {
 	if name = cmp.Or(name, st.Entry.DefaultModel()); name == "" {
-		return nil, fmt.Errorf("%w: collection %q has no label model (kinds lcif, labeltree, auto-labels, sbt, pt, at)",
+		return nil, fmt.Errorf(
+			"%w: collection %q has no label model (kinds lcif, labeltree, auto-labels, sbt, pt, at)",
 			fail.NoIndex, st.Entry.Name)
 	}
 	r := st.Entry.Index(name)

@@ -17,8 +17,8 @@ import (
 var pageFiles embed.FS
 
 // policy lets the page load its own files and nothing else, and no other site show it.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; " +
+	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // page sends a file of the page.
 func page(c *call) error {

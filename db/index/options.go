@@ -14,8 +14,8 @@ import (
 	"github.com/anndb/anndb/db/internal/fail"
 )
 
-// Options are the options of a kind of index: *Forest, *Postings, *LCIF, *LabelTree, *Trees or *Auto. The zero
-// value of each is a good default.
+// Options are the options of a kind of index: *Forest, *Postings, *LCIF, *LabelTree, *Trees or *Auto. The
+// zero value of each is a good default.
 type Options interface {
 	// Name returns the name of the kind, for a forest that of its learner.
 	Name() string

@@ -32,7 +32,8 @@ func Along[S, V any](values []V, set func(*S, V)) func(S) []S {
 	}
 }
 
-// Try measures settings, each unless it was measured before or the search has ended. Errors: those of Measure.
+// Try measures settings, each unless it was measured before or the search has ended. Errors: those of
+// Measure.
 func (s *Search[S, K]) Try(ctx context.Context, settings ...S) error {
 	if s.known == nil {
 		s.known = map[K]bool{}

@@ -40,7 +40,8 @@ func Map(ctx context.Context, c db.Collection, info db.CollectionInfo) ([]Place,
 	return places(ctx, rows, info.Dim)
 }
 
-// mapOf returns a picture of Map, nil if that is empty. The labels that most rows have first get a colour each.
+// mapOf returns a picture of Map, nil if that is empty. The labels that most rows have first get a colour
+// each.
 func mapOf(ctx context.Context, c db.Collection, info db.CollectionInfo) (*plot.Chart, error) {
 	rows, err := Map(ctx, c, info)
 	if err != nil || len(rows) == 0 {

@@ -9,13 +9,14 @@ import (
 	"github.com/anndb/anndb/labels"
 )
 
-// RefuseNeighbors refuses what only models with neighbors heed; others says why these have none.
+// RefuseNeighbors refuses what only models with neighbors heed; others is the subject of the message.
 func (o *LabelAsk) RefuseNeighbors(others string) error {
 	switch {
 	case o.Params != nil:
 		return fmt.Errorf("%w: Params are for label models of kind lcif", fail.Option)
 	case o.Filtered:
-		return fmt.Errorf("%w: filters are for label models of kind lcif: %s have no neighbors", fail.Option, others)
+		return fmt.Errorf("%w: filters are for label models of kind lcif: %s have no neighbors",
+			fail.Option, others)
 	}
 	return nil
 }
