@@ -35,9 +35,11 @@ func newBrowser(t *testing.T) *browser {
 	must(t, err)
 	out, to, err := os.Pipe()
 	must(t, err)
+	profile, err := os.MkdirTemp("", "anndb-browser")
+	must(t, err)
 	ctx, end := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, path, "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
-		"--user-data-dir="+t.TempDir(), "about:blank")
+		"--user-data-dir="+profile, "about:blank")
 	cmd.ExtraFiles = []*os.File{from, to} // descriptors 3 and 4
 	must(t, cmd.Start())
 	must(t, from.Close())
@@ -47,6 +49,7 @@ func newBrowser(t *testing.T) *browser {
 		_ = cmd.Wait() // it was killed
 		_ = in.Close()
 		_ = out.Close()
+		_ = os.RemoveAll(profile) // into which processes of the browser may still write
 	})
 	b := &browser{t: t, in: in, out: bufio.NewReader(out)}
 	var page struct{ TargetID string }
