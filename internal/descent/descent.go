@@ -81,3 +81,13 @@ func (s *Search[S, K]) Descend(ctx context.Context, passes int, coordinates ...f
 	}
 	return err
 }
+
+// Stopped reports whether a channel that ends a search is closed.
+func Stopped(stop <-chan struct{}) bool {
+	select {
+	case <-stop:
+		return true
+	default:
+		return false
+	}
+}

@@ -140,16 +140,6 @@ func (o *TuneOptions) check() error {
 	)
 }
 
-// stopped reports whether Stop is closed.
-func (o *TuneOptions) stopped() bool {
-	select {
-	case <-o.Stop:
-		return true
-	default:
-		return false
-	}
-}
-
 // lcifTuner is one run of Tune.
 type lcifTuner struct {
 	o        TuneOptions
@@ -267,7 +257,7 @@ func (t *lcifTuner) coordinates() []func(Setting) []Setting {
 // measure measures a setting and appends it to the curve, unless the search is stopped.
 func (t *lcifTuner) measure(ctx context.Context, s Setting) (value float64, more bool, err error) {
 	c := t.curve
-	if len(c.Points) > 0 && t.o.stopped() {
+	if len(c.Points) > 0 && descent.Stopped(t.o.Stop) {
 		return 0, false, nil
 	}
 	if err := t.load(ctx, s); err != nil {

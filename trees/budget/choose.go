@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +35,7 @@ func DefaultGrid(kind Kind, m int) Grid {
 		}
 	}
 	if kind == AT {
-		g.Thresholds = []float32{-0.75, -0.5, -0.25, 0, 0.25}
+		g.Thresholds = []float32{0, -0.25, 0.25, -0.5, -0.75}
 		g.Positives = []int{1, 3}
 	}
 	return g
@@ -60,7 +59,7 @@ const maxPasses = 2
 // Choose finds the budget, the cost and, for AT, MinPositive and the threshold with
 // the best score in cross-validation over the job's rows by coordinate descent: it starts
 // in the middle of each list and tries the values of one list after the other, in at most
-// two passes. Ties go to the smaller budget, then to the smaller cost. It returns the job's
+// two passes. Of equal ones the first is taken. It returns the job's
 // parameters with these, and all trials in their order. Choose trains a tree for each
 // setting and fold; all thresholds are judged with one tree. Progress counts settings, and
 // its total grows. If Stop ends Choose, the best measured setting is chosen. A class of SBT
@@ -173,11 +172,10 @@ func (j *Job) setScores(ctx context.Context, kind Kind, test []int, thresholds [
 	return scores, nil
 }
 
-// fitFunc trains on a fold and returns the score at each threshold.
-type fitFunc func(p Params, fold labels.Fold, thresholds []float32) ([]float64, error)
-
-// run searches from the job's parameters.
-func (g Grid) run(ctx context.Context, chosen []int32, job *Job, fit fitFunc) (Params, []Trial, error) {
+// run searches from the job's parameters. fit trains on a fold and returns the score at each threshold.
+func (g Grid) run(
+	ctx context.Context, chosen []int32, job *Job, fit func(Params, labels.Fold, []float32) ([]float64, error),
+) (Params, []Trial, error) {
 	params := job.Params
 	if g.Folds == 0 {
 		g.Folds = 5
@@ -197,11 +195,12 @@ func (g Grid) run(ctx context.Context, chosen []int32, job *Job, fit fitFunc) (P
 		}
 	}
 	var trials []Trial
+	threshold := map[Params]float32{} // the best one
 	s := descent.Search[Params, Params]{Best: params, Key: func(p Params) Params { return p }}
 	s.Measure = func(_ context.Context, p Params) (float64, bool, error) {
 		scores := make([][]float64, len(g.Thresholds))
 		for _, f := range folds {
-			if len(trials) > 0 && job.stopped() {
+			if len(trials) > 0 && descent.Stopped(job.Stop) {
 				return 0, false, nil
 			}
 			got, err := fit(p, f, g.Thresholds)
@@ -218,7 +217,9 @@ func (g Grid) run(ctx context.Context, chosen []int32, job *Job, fit fitFunc) (P
 			trials = append(trials, Trial{
 				Budget: p.BAC.Budget, C: p.BAC.C, Threshold: t, Positive: p.MinPositive, Score: mean, Spread: spread,
 			})
-			value = max(value, mean)
+			if mean > value {
+				value, threshold[p] = mean, t
+			}
 		}
 		if job.Progress != nil {
 			job.Progress(len(trials)/len(g.Thresholds), s.Total)
@@ -232,22 +233,9 @@ func (g Grid) run(ctx context.Context, chosen []int32, job *Job, fit fitFunc) (P
 	if err != nil {
 		return params, nil, err
 	}
-	return best(params, trials), trials, nil
-}
-
-// best returns the parameters with those of the best trial.
-func best(params Params, trials []Trial) Params {
-	best := slices.MaxFunc(trials, func(a, b Trial) int {
-		return cmp.Or(
-			cmp.Compare(a.Score, b.Score), cmp.Compare(b.Budget, a.Budget), cmp.Compare(b.C, a.C),
-			cmp.Compare(b.Positive, a.Positive),
-			cmp.Compare(math.Abs(float64(b.Threshold)), math.Abs(float64(a.Threshold))),
-			cmp.Compare(b.Threshold, a.Threshold),
-		)
-	})
-	params.BAC.Budget, params.BAC.C = best.Budget, best.C
-	params.Threshold, params.MinPositive = best.Threshold, best.Positive
-	return params
+	params = s.Best
+	params.Threshold = threshold[s.Best]
+	return params, trials, nil
 }
 
 // meanSpread is the mean and the standard deviation.

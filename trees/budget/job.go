@@ -36,16 +36,6 @@ type Job struct {
 	Stop <-chan struct{}
 }
 
-// stopped reports whether Stop is closed.
-func (j *Job) stopped() bool {
-	select {
-	case <-j.Stop:
-		return true
-	default:
-		return false
-	}
-}
-
 // Train trains the trees of a kind: see SBT, PT and AT.
 //
 // A tree is the same for any number of workers. Progress counts nodes for PT, and

@@ -74,17 +74,6 @@ func TestBestLabelTies(t *testing.T) {
 	}
 }
 
-// Of equally good settings the one of the smaller budget is chosen, then of the smaller cost.
-func TestGridTies(t *testing.T) {
-	g := Grid{Budgets: []int{5, 9, 2}, Costs: []float64{3, 1, 7}, Folds: 2}
-	fit := func(Params, labels.Fold, []float32) ([]float64, error) { return []float64{0.5}, nil }
-	job := &Job{Params: Params{BAC: BACParams{Budget: 9, C: 3}}}
-	p, trials, err := g.run(t.Context(), []int32{0, 1, 2, 3}, job, fit)
-	if err != nil || len(trials) != 5 || p.BAC.Budget != 2 || p.BAC.C != 3 {
-		t.Errorf("budget %d, cost %g of %d trials, %v", p.BAC.Budget, p.BAC.C, len(trials), err)
-	}
-}
-
 // Of parts with as many rows the one that was made first is taken first: sets in their order, then joints.
 func TestHuffmanTies(t *testing.T) {
 	for _, c := range []struct{ count, order []int }{

@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime/metrics"
 	"time"
+
+	"github.com/anndb/anndb/internal/descent"
 )
 
 // Timer reports progress and records the wall time of every stage and the largest amount
@@ -95,11 +97,4 @@ func StopOf(ctx context.Context) <-chan struct{} {
 }
 
 // Stopped reports whether the channel of StopOf is closed.
-func Stopped(ctx context.Context) bool {
-	select {
-	case <-StopOf(ctx):
-		return true
-	default:
-		return false
-	}
-}
+func Stopped(ctx context.Context) bool { return descent.Stopped(StopOf(ctx)) }
