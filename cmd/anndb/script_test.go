@@ -251,6 +251,7 @@ var phrases = []struct {
 	with string
 }{
 	{dear, ""},
+	{regexp.MustCompile(`(?m)^[a-z ]+: \d+ of \d+,[^\n]* \d+m?\d*s(?:, \S+ left)?\n`), ""}, // progress after 10 s
 	{regexp.MustCompile(`(?m)^time: \S+$`), "time: ~"},
 	{regexp.MustCompile(`(queries: [^\n]*, )[\d.]+ [µm]?s( each)?`), "$1~$2"},
 	{regexp.MustCompile(`checksum [\da-f]{8}, stored [\da-f]{8}`), "checksum ~~~~~~~~, stored ~~~~~~~~"},

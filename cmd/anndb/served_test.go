@@ -37,7 +37,8 @@ func TestScriptServed(t *testing.T) {
 func serveWords(ts *testscript.TestScript, words []string) (stop func()) {
 	file := slices.IndexFunc(words, func(w string) bool {
 		info, err := os.Stat(ts.MkAbs(w))
-		return err == nil && info.Mode().IsRegular() && filepath.Ext(w) == ".anndb"
+		return err == nil && info.Mode().IsRegular() && filepath.Ext(w) == ".anndb" &&
+			w != "foreign.anndb" // whose analyzer this process has
 	})
 	// restore and repair --to refuse files that are in use.
 	if file < 0 || slices.Contains(words, "restore") || slices.Contains(words, "--to") {
