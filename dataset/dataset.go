@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -372,6 +373,10 @@ func (o Options) normal() (Options, error) {
 		return bad("Max is %d", o.Max)
 	case o.MaxDim < 0 || o.MaxDim > maxMaxDim:
 		return bad("MaxDim is %d, want 0..%d", o.MaxDim, maxMaxDim)
+	case o.Dim < 0 || o.Dim > cmp.Or(o.MaxDim, DefaultMaxDim):
+		return bad("Dim is %d, want 0..%d", o.Dim, cmp.Or(o.MaxDim, DefaultMaxDim))
+	case o.Dim > 0 && o.Format != FormatF32:
+		return bad("%s files have their own dimension, %s files need one", o.Format, FormatF32)
 	case o.MaxFeatures < 0 || o.MaxFeatures > maxMaxFeatures:
 		return bad("MaxFeatures is %d, want 0..%d", o.MaxFeatures, maxMaxFeatures)
 	case o.Header > HeaderAbsent:
@@ -399,12 +404,6 @@ func (o Options) normal() (Options, error) {
 	}
 	if o.MaxFeatures == 0 {
 		o.MaxFeatures = DefaultMaxFeatures
-	}
-	switch {
-	case o.Dim < 0 || o.Dim > o.MaxDim:
-		return bad("Dim is %d, want 0..%d", o.Dim, o.MaxDim)
-	case o.Dim > 0 && o.Format != FormatF32:
-		return bad("%s files have their own dimension, %s files need one", o.Format, FormatF32)
 	}
 	if len(o.FeatureNames) > o.MaxFeatures {
 		return bad("%d feature names, more than MaxFeatures", len(o.FeatureNames))
