@@ -167,10 +167,10 @@ func (j *jsonl) decodeBody(rec *Record) error {
 		switch {
 		case !isNull(text) && isNull(features), len(text) > 0 && !isNull(vector):
 			j.first.kind = Text
-		case !isNull(vector):
-			j.first.kind = Dense
 		case !isNull(features):
 			j.first.kind = Sparse
+		case !isNull(vector):
+			j.first.kind = Dense
 		default:
 			return fmt.Errorf("field %q, %q or %q: missing", j.o.VectorField, j.o.FeaturesField, j.text)
 		}
@@ -178,7 +178,7 @@ func (j *jsonl) decodeBody(rec *Record) error {
 	if j.first.kind == Text {
 		return j.decodeTexts(rec, text, vector)
 	}
-	if j.first.kind == Sparse {
+	if j.first.kind == Sparse && (!isNull(features) || isNull(vector)) {
 		if err := j.sparse.decode(&rec.Features, features, &j.first.named); err != nil {
 			return fmt.Errorf("field %q: %w", j.o.FeaturesField, err)
 		}

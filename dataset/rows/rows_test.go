@@ -104,15 +104,21 @@ func TestAppendJSON(t *testing.T) {
 			if base64 != bytes.Contains(line, []byte(`"vector":{"base64"`)) && len(want.Vector) > 0 {
 				t.Errorf("%s: %s", name, line)
 			}
-			rec, schema, err := dataset.ParseJSON(line, dataset.Options{Kind: s.Kind})
-			if err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
-			var got db.Row
-			if rows.Of(&got, &rec, schema); !reflect.DeepEqual(got, want) {
-				t.Errorf("%s: %s: read as %+v, want %+v", name, line, got, want)
+			for _, kind := range []dataset.Kind{s.Kind, dataset.AnyKind} {
+				rec, schema, err := dataset.ParseJSON(line, dataset.Options{Kind: kind})
+				if err != nil {
+					t.Fatalf("%s: %v", line, err)
+				}
+				var got db.Row
+				if rows.Of(&got, &rec, schema); !reflect.DeepEqual(got, want) {
+					t.Errorf("%s: %s: read as %+v, want %+v", name, line, got, want)
+				}
 			}
 		}
+	}
+	rec, _, err := dataset.ParseJSON([]byte(`{"vector":[1]}`), dataset.Options{Kind: dataset.Sparse})
+	if err != nil || len(rec.Vector) != 1 || rec.Features.Len() != 0 {
+		t.Errorf("a vector without features: %+v, %v", rec, err)
 	}
 	for _, bad := range []string{
 		`{"vector":{"base64":"AACAfw=="}}`, `{"vector":{"base64":"AAAA"}}`, `{"vector":{"base64":1}}`, `{"vector":{"base64":"!"}}`,

@@ -100,13 +100,13 @@ func (r *batchReader) check(rec *dataset.Record) error {
 		Key: r.keys.of(rec.Key, r.in.Keyed), Labels: rec.Labels, Payload: rec.Payload,
 		Attributes: rec.Attributes, ExpiresAt: rec.ExpiresAt,
 	}
+	if len(rec.Vector) > 0 { // a collection without vectors refuses it
+		r.row.Vector = rec.Vector
+	}
 	switch {
 	case r.in.Kind == dataset.Dense:
-		r.row.Vector = rec.Vector
 	case r.in.Kind == dataset.Text:
-		if r.row.Text = rec.Text; len(rec.Vector) > 0 {
-			r.row.Vector = rec.Vector
-		}
+		r.row.Text = rec.Text
 	case !r.into.Named && !r.in.NamesItself():
 		r.row.Sparse = rec.Features
 	default:
