@@ -11,7 +11,7 @@ import (
 
 // Errors of requests, besides those of package db.
 var (
-	ErrJSON         = fmt.Errorf("%w JSON", db.ErrInvalid)
+	ErrJSON         = fmt.Errorf("%w: JSON", db.ErrInvalid)
 	ErrChanged      = errors.New("the row has another version")
 	ErrBusy         = errors.New("too many requests at once")
 	ErrUnauthorized = errors.New("no token, or a wrong one")
