@@ -153,20 +153,15 @@ func explainHit(c *call, in *explainInput) (out explainOutput, err error) {
 	return out, nil
 }
 
-// reasons has a line for each part of a reason, for how far a label is from the set that is predicted, and for
-// what speaks against it.
+// reasons has a line for each part of a reason.
 func reasons(why *explain.Reason) []string {
 	out := []string{}
 	if why == nil {
 		return out
 	}
-	if why.Threshold != nil {
-		out = append(out, why.Threshold.Text)
-	}
 	for i := range why.Parts {
 		if i == mostParts {
-			out = append(out, fmt.Sprintf("and %d more", len(why.Parts)-i))
-			break
+			return append(out, fmt.Sprintf("and %d more", len(why.Parts)-i))
 		}
 		p := &why.Parts[i]
 		line := reasonOf(p)
@@ -181,9 +176,6 @@ func reasons(why *explain.Reason) []string {
 			line += " (" + strings.Join(evidence, ", ") + ")"
 		}
 		out = append(out, line)
-	}
-	for i := range why.Against {
-		out = append(out, "against: "+part(why.Against[i].String(), 0, mostValue))
 	}
 	return out
 }
