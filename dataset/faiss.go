@@ -167,7 +167,7 @@ func (f *faissFile) skip(n, size uint64) (from int64) {
 // index takes the head of an index.
 func (f *faissFile) index() (h faissHead) {
 	h.kind, h.dim, h.rows = string(f.bytes(4)), int(uint32(f.uint(4))), f.uint(8)
-	if f.uint(8) != faissMark || f.uint(8) != faissMark {
+	if first, second := f.uint(8), f.uint(8); first != faissMark || second != faissMark {
 		f.refuse("not an index of FAISS")
 	}
 	f.skip(1, 1) // whether it is trained

@@ -180,7 +180,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	address := r.URL.EscapedPath()
 	if clean := path.Clean(address); clean != address && clean+"/" != address {
 		s.handler(route{do: func(*call) error {
-			return fmt.Errorf("%w: the path has empty parts, . or ..", wire.ErrRoute)
+			return fmt.Errorf("%w: the path has .., . or empty parts", wire.ErrRoute)
 		}}).ServeHTTP(w, r)
 		return
 	}

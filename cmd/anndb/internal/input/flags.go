@@ -50,7 +50,8 @@ func (s SparseFlags) Given() bool { return s != SparseFlags{Base: "auto"} }
 // means depends on the collection.
 func (f FileFlags) options() (dataset.Options, error) {
 	o := dataset.Options{
-		Format: f.As, Member: f.Member, Dim: f.Dim, KeyColumn: f.Key, LabelColumns: f.Label, LabelSeparator: f.LabelSeparator,
+		Format: f.As, Member: f.Member, Dim: f.Dim, KeyColumn: f.Key,
+		LabelColumns: f.Label, LabelSeparator: f.LabelSeparator,
 		PayloadColumn: f.Payload, IgnoreColumns: f.Ignore, KeysPath: f.Keys, Max: f.Limit,
 		TextColumn: f.Text, VectorField: f.Vector, LabelsXML: f.LabelsXML, NoLabels: f.NoLabels,
 		MaxFeatures: f.MaxFeatures, FeaturesField: f.Field,
