@@ -161,9 +161,14 @@ func TestStreams(t *testing.T) {
 	if strings.Count(body, "\n") != 2 {
 		t.Errorf("filtered rows: %s", body)
 	}
+	_, body = b.send(request{method: "GET", path: "rows?limit=2&where=n+%3E+2"})
+	if strings.Count(body, "\n") != 2 {
+		t.Errorf("limited rows: %s", body)
+	}
 	b.want(200, `{"rows":5}`, request{method: "POST", path: "count", body: `{"where":"n >= 10 and n < 15"}`})
 	for _, bad := range []request{
 		{method: "GET", path: "rows?where=n+%3C"}, {method: "GET", path: "rows?wher=n"}, {method: "GET", path: "rows?vectors=hex"},
+		{method: "GET", path: "rows?limit=0"}, {method: "GET", path: "rows?limit=x"},
 		{method: "GET", path: "rows?where=none+%3D+1"}, {method: "POST", path: "rows?insert=maybe", header: map[string]string{"Content-Type": wire.Lines}},
 		{method: "GET", path: "rows?a;b"},
 	} {

@@ -153,7 +153,7 @@ var routes = []route{
 	{pattern: "POST /v1/files/{file}/collections", do: createCollection},
 	{pattern: "GET " + collection, do: describeCollection},
 	{pattern: "DELETE " + collection, do: dropCollection},
-	{pattern: "GET " + collection + "/rows", do: exportRows, long: true, names: []string{"where", "vectors"}},
+	{pattern: "GET " + collection + "/rows", do: exportRows, long: true, names: []string{"where", "vectors", "limit"}},
 	{pattern: "POST " + collection + "/rows", do: importRows, long: true, names: []string{"insert"}},
 	{pattern: "GET " + collection + "/rows/{key}", do: getRow},
 	{pattern: "PUT " + collection + "/rows/{key}", do: putRow},
@@ -351,7 +351,9 @@ func (s *Server) record(c *call, pattern string, took time.Duration, fault any) 
 	}
 	s.metrics.count(pattern, c, status, took)
 	level := slog.LevelDebug
+	gone := c.r.Context().Err() != nil && !c.s.ending.Load()
 	switch {
+	case gone && (fault == nil || fault == http.ErrAbortHandler): // the client is, which is no fault
 	case status >= 500 || fault != nil:
 		level = slog.LevelError
 	case status >= 400 && status != http.StatusNotFound && status != http.StatusConflict &&

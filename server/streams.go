@@ -2,11 +2,11 @@ package server
 
 import (
 	"bufio"
-
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/dataset/rows"
@@ -27,6 +27,12 @@ func exportRows(c *call) error {
 	if form != "" && form != "base64" && form != "array" {
 		return fmt.Errorf("%w: vectors=%.20q, want array or base64", db.ErrInvalid, form)
 	}
+	left := -1 // rows, all below 0
+	if limit := c.r.URL.Query().Get("limit"); limit != "" {
+		if left, err = strconv.Atoi(limit); err != nil || left < 1 {
+			return fmt.Errorf("%w: limit=%.20q, want 1 or more rows", db.ErrInvalid, limit)
+		}
+	}
 	return c.file.View(func(s *db.Snapshot) error {
 		coll := s.Collection(c.coll.Name())
 		info, err := coll.Info()
@@ -46,6 +52,9 @@ func exportRows(c *call) error {
 			}
 			if err != nil {
 				return err
+			}
+			if left--; left == 0 {
+				break
 			}
 		}
 		return c.sendLines(lines)

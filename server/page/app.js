@@ -32,7 +32,7 @@ function size(bytes) {
 }
 
 // ask sends a request and returns the response. It fails with the message of the server.
-async function ask(method, path, body, signal) {
+async function ask(method, path, body) {
   const headers = {};
   const token = sessionStorage.getItem('token');
   if (token) {
@@ -42,7 +42,7 @@ async function ask(method, path, body, signal) {
     headers['Content-Type'] = 'application/json';
     body = JSON.stringify(body);
   }
-  const answer = await fetch(path, {method, headers, body, signal});
+  const answer = await fetch(path, {method, headers, body});
   if (answer.status === 401) {
     find('token-form').hidden = false;
     find('token').focus();
@@ -64,9 +64,7 @@ async function attempt(f) {
   try {
     await f();
   } catch (err) {
-    if (err.name !== 'AbortError') {
-      find('message').textContent = err.message;
-    }
+    find('message').textContent = err.message;
   }
 }
 
@@ -375,26 +373,16 @@ async function predict() {
   }), ...(answer.why ? [make('li', null, why(answer.why))] : []));
 }
 
-// showRows shows the first rows of the stream of all.
 async function showRows() {
-  const enough = new AbortController();
-  const answer = await ask('GET', path('/rows?vectors=base64'), undefined, enough.signal);
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  const rows = [];
-  let rest = '';
-  for (let part = await reader.read(); !part.done && rows.length < 10; part = await reader.read()) {
-    const lines = (rest + part.value).split('\n');
-    rest = lines.pop();
-    rows.push(...lines.map((line) => JSON.parse(line)));
-  }
-  enough.abort();
+  const lines = await (await ask('GET', path('/rows?vectors=base64&limit=10'))).text();
+  const rows = lines.split('\n').filter(Boolean).map((line) => JSON.parse(line));
   const row = (r) => make('tr', null,
     make('td', null, r.key === undefined ? '(bytes)' : make('button', {type: 'button', className: 'link',
       'aria-label': `search like ${r.key}`, onclick: () => like(r.key)}, r.key)),
     make('td', null, ...(r.labels || []).map((l) => make('span', {className: 'chip'}, l))),
     make('td', null, short(r.text || Object.entries(r.attributes || {}).map((a) => a.join(': ')).join(' · '), 160)));
   find('rows').replaceChildren(...(rows.length ? [] : [make('tr', null, make('td', null, 'No rows.'))]),
-    ...rows.slice(0, 10).map(row));
+    ...rows.map(row));
 }
 
 async function showCurve() {
