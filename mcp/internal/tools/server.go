@@ -112,7 +112,7 @@ func find(ctx context.Context, s state, name string, all bool) (*db.CollectionIn
 }
 
 // goOnly matches what the library says to Go programs only.
-var goOnly = regexp.MustCompile(`(^|: )(db: |bad option: |invalid [a-z ]*JSON: row: malformed file: )+`)
+var goOnly = regexp.MustCompile(`(^|: )(db: |bad option: |invalid argument: JSON: row: malformed file: )+`)
 
 // message is the text of an error as a model reads it.
 func message(err error) string {
