@@ -48,6 +48,7 @@ func clustered(t *testing.T, n, d int, metric vector.Metric) *db.DB {
 }
 
 func TestApproximateLabels(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
 		t.Run(metric.String(), func(t *testing.T) {

@@ -238,6 +238,7 @@ func TestDenseLCIFResolve(t *testing.T) {
 // Rows written since the build are neighbours as if the model had been built
 // with them, deleted ones are gone, and old snapshots see what they saw.
 func TestFreshRowsAreNeighbors(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	for _, kind := range []string{"sparse", "dense", "forest"} {
 		t.Run(kind, func(t *testing.T) {
@@ -336,6 +337,7 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 // a model of rows without one. Feature scores take the coordinate as zero; nothing
 // stops maintenance, with the forest of the neighbours or without.
 func TestNegativeCoordinateIsMaintained(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name string

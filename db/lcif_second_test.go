@@ -221,6 +221,7 @@ func (g *secondDB) check(t *testing.T) {
 // TestSecondOrder builds, maintains, reopens and compacts models with second-order
 // scores: they are those of the definition over the rows that there are.
 func TestSecondOrder(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	for _, c := range secondCases {
 		t.Run(c.String(), func(t *testing.T) {
@@ -260,6 +261,7 @@ func TestSecondOrder(t *testing.T) {
 // TestSecondOrderTuned tunes the weight of second-order scores, where the label of
 // a row is that of the rows near it and its own is often missing.
 func TestSecondOrderTuned(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	d, queries, truth := spotDB(t, 300, 0, vector.L2)
 	o := &index.LCIF{Folds: 3, TuneRows: 100, SecondOrders: []float64{0.5}}

@@ -114,6 +114,7 @@ func predictAll(t *testing.T, d *db.DB, queries []db.Query, o *db.PredictOptions
 }
 
 func TestLCIFPredicts(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	for _, named := range []bool{false, true} {
 		t.Run(fmt.Sprint("named ", named), func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 // TestProbabilities: labels have probabilities that are about true, go by them, and sets have the recall that is
 // asked for.
 func TestProbabilities(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	d, _, queries, truth := topicDB(t, false)
 	defer d.Close()

@@ -63,6 +63,7 @@ func recallAt10(t *testing.T, s *db.Snapshot, queries []db.Row, target float64) 
 
 // TestImages searches images for a recall, with an index that is new, and with one that has followed writes.
 func TestImages(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	if racing {
 		t.Skip("too slow under the race detector")

@@ -255,6 +255,7 @@ func (b *rankBed) check(what string, hits, before []db.Hit, o db.SearchOptions, 
 // TestRerank compares boosts, decays, diversity, groups and pages of all kinds of searches with the
 // definition.
 func TestRerank(t *testing.T) {
+	dbtest.Whole(t)
 	all := func(db.Row) bool { return true }
 	young := func(r db.Row) bool { y, ok := r.Attributes["year"].(int); return ok && y > 2012 }
 	boosts := []rank.Boost{

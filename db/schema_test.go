@@ -46,6 +46,7 @@ func rowsOf(t *testing.T, d *db.DB, coll string) (out []string) {
 // TestLaterParts: a collection that gets its text or vector later holds and finds what one does that was
 // created with both.
 func TestLaterParts(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	both := db.Schema{Dim: 8, Metric: vector.Cosine, Text: &text.Schema{}}
 	features := db.Schema{Dim: 8, Metric: vector.L2, Named: true}

@@ -223,6 +223,7 @@ func passing(all []scored, where *filter.Filter) (out []scored) {
 // TestBM25 compares searches of texts with the definition: scanned and indexed, with fresh and deleted rows,
 // maintained, reopened, filtered, with required and excluded words and phrases.
 func TestBM25(t *testing.T) {
+	dbtest.Whole(t)
 	b := newTextBed(t, db.Schema{Text: &text.Schema{}})
 	compare := func(stage string) {
 		t.Helper()
