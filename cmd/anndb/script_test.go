@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
@@ -97,6 +98,15 @@ func scriptParams(t *testing.T) testscript.Params {
 	return params
 }
 
+// registerLetters registers an analyzer that the command does not have, once for all sessions.
+var registerLetters = sync.OnceValue(func() error {
+	return text.Register("letters", func(s string, emit func(text.Token)) {
+		for i, r := range s {
+			emit(text.Token{Term: string(r), Start: i, End: i + utf8.RuneLen(r), Position: i})
+		}
+	})
+})
+
 var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	// session FILE runs the lines of the file that begin with "$ " and writes the session
 	// that results to its standard output: comments, commands and what they wrote. Lines of
@@ -150,11 +160,7 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	// foreign FILE makes a collection of texts with an analyzer that the command does not have, and one of
 	// vectors and texts.
 	"foreign": func(ts *testscript.TestScript, _ bool, args []string) {
-		ts.Check(text.Register("letters", func(s string, emit func(text.Token)) {
-			for i, r := range s {
-				emit(text.Token{Term: string(r), Start: i, End: i + utf8.RuneLen(r), Position: i})
-			}
-		}))
+		ts.Check(registerLetters())
 		d, err := db.Open(context.Background(), ts.MkAbs(args[0]), nil)
 		ts.Check(err)
 		defer d.Close()
