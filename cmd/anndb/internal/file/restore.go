@@ -30,8 +30,10 @@ func (c *Restore) Run(a *command.App) error {
 	start := time.Now()
 	if err := db.Restore(a.Ctx, c.Backup, c.File, c.Force); err != nil {
 		switch {
-		case errors.Is(err, db.ErrLocked): // the file to make, unless its message names the backup
+		case errors.Is(err, db.ErrLocked) && command.Exists(c.File):
 			return command.Explain(c.File, err)
+		case errors.Is(err, db.ErrLocked): // the backup
+			return command.Explain(c.Backup, err)
 		}
 		if dir := filepath.Dir(c.File); !command.Exists(dir) {
 			return fmt.Errorf("%s: there is no folder %s: %w", c.File, dir, fs.ErrNotExist)
