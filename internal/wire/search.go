@@ -239,8 +239,11 @@ type Result struct {
 }
 
 // Results are the results of a search with several queries.
-type Results struct {
-	Results []Result `json:"results"`
+type Results Batch[Result]
+
+// Batch has the answers to several queries.
+type Batch[Form any] struct {
+	Results []Form `json:"results"`
 }
 
 // Hit is a db.Hit.
@@ -365,9 +368,7 @@ type Predictions struct {
 }
 
 // PredictionsList has those of several queries.
-type PredictionsList struct {
-	Results []Predictions `json:"results"`
-}
+type PredictionsList Batch[Predictions]
 
 // Prediction is a db.Prediction.
 type Prediction struct {
