@@ -61,13 +61,13 @@ func showMetrics(c *call) error {
 		r := m.routes[pattern]
 		for status := range r.statuses {
 			if n := r.statuses[status].Load(); n > 0 {
-				fmt.Fprintf(&b, "anndb_requests_total{route=%q,status=\"%d\"} %d\n", pattern, status, n)
+				fmt.Fprintf(&b, "anndb_requests_total{%s,status=\"%d\"} %d\n", label("route", pattern), status, n)
 			}
 		}
 	}
 	family("request_seconds", "histogram", "Time from the header of a request to the end of its answer.")
 	for _, pattern := range patterns {
-		m.routes[pattern].write(&b, pattern)
+		m.routes[pattern].write(&b, label("route", pattern))
 	}
 	family("requests", "gauge", "Requests in progress.")
 	fmt.Fprintf(&b, "anndb_requests %d\n", len(c.s.slots))
@@ -89,8 +89,8 @@ func label(name, value string) string {
 	return name + `="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(value) + `"`
 }
 
-// write writes the histogram of a route, if it has had requests.
-func (r *routeMetrics) write(b *bytes.Buffer, pattern string) {
+// write writes the histogram of a route, which is in a label, if it has had requests.
+func (r *routeMetrics) write(b *bytes.Buffer, route string) {
 	n := int64(0)
 	for i := range r.buckets {
 		n += r.buckets[i].Load()
@@ -105,10 +105,10 @@ func (r *routeMetrics) write(b *bytes.Buffer, pattern string) {
 		if i < len(bounds) {
 			bound = strconv.FormatFloat(bounds[i], 'g', -1, 64)
 		}
-		fmt.Fprintf(b, "anndb_request_seconds_bucket{route=%q,le=%q} %d\n", pattern, bound, below)
+		fmt.Fprintf(b, "anndb_request_seconds_bucket{%s,le=%q} %d\n", route, bound, below)
 	}
-	fmt.Fprintf(b, "anndb_request_seconds_sum{route=%q} %g\n", pattern, time.Duration(r.nanos.Load()).Seconds())
-	fmt.Fprintf(b, "anndb_request_seconds_count{route=%q} %d\n", pattern, below)
+	fmt.Fprintf(b, "anndb_request_seconds_sum{%s} %g\n", route, time.Duration(r.nanos.Load()).Seconds())
+	fmt.Fprintf(b, "anndb_request_seconds_count{%s} %d\n", route, below)
 }
 
 // fileMetrics writes the statistics of the files.
