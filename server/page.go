@@ -1,14 +1,11 @@
 package server
 
 import (
-	"bytes"
 	"embed"
-	"errors"
 	"mime"
 	"net/http"
 	"path"
 
-	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/internal/report"
 	"github.com/anndb/anndb/internal/wire"
 )
@@ -32,7 +29,6 @@ func page(c *call) error {
 	}
 	h := c.Header()
 	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-cache")
 	c.send(http.StatusOK, mime.TypeByExtension(path.Ext(name)), content)
@@ -63,18 +59,13 @@ func showRecall(c *call) error {
 	if err != nil {
 		return err
 	}
-	var b bytes.Buffer
-	chart := report.Recall(c.coll.Name(), list...)
-	if chart == nil {
-		return wire.ErrRoute
-	}
-	chart.Width, chart.Height = 760, 480
-	if err := chart.Write(&b); errors.Is(err, plot.ErrEmpty) {
-		return wire.ErrRoute
-	} else if err != nil {
+	picture, err := report.Recall(c.coll.Name(), list...)
+	if err != nil {
 		return err
 	}
-	c.Header().Set("X-Content-Type-Options", "nosniff")
-	c.send(http.StatusOK, "image/svg+xml", b.Bytes())
+	if picture == nil {
+		return wire.ErrRoute
+	}
+	c.send(http.StatusOK, "image/svg+xml", picture)
 	return nil
 }

@@ -92,7 +92,7 @@ func TestDefault(t *testing.T) {
 }
 
 func TestRecall(t *testing.T) {
-	if Recall("c", index.Info{Record: index.Record{Name: "untuned"}}) != nil {
+	if recallOf("c", index.Info{Record: index.Record{Name: "untuned"}}) != nil {
 		t.Error("a chart of an index without a curve")
 	}
 	points := []query.Point{{Recall: 0.9, Micros: 10}, {Recall: 0.99, Micros: 20}}
@@ -100,7 +100,7 @@ func TestRecall(t *testing.T) {
 	info := func(name string) index.Info {
 		return index.Info{Record: index.Record{Name: name, Curve: curve}}
 	}
-	chart := Recall("c", info("a"), info("b"))
+	chart := recallOf("c", info("a"), info("b"))
 	var names []string
 	for _, s := range chart.Series {
 		names = append(names, s.Name)

@@ -10,9 +10,9 @@ import (
 	"github.com/anndb/anndb/query"
 )
 
-// Recall returns the measured recall and time of the settings of tuned indexes of a collection, a
+// recallOf returns the measured recall and time of the settings of tuned indexes of a collection, a
 // curve for each index and number of neighbors; nil if none is tuned.
-func Recall(coll string, indexes ...index.Info) *plot.Chart {
+func recallOf(coll string, indexes ...index.Info) *plot.Chart {
 	c := plot.RecallTime(coll+": settings of the tuner on held-out rows", 0)
 	tuned := slices.DeleteFunc(slices.Clone(indexes), func(i index.Info) bool { return i.Curve == nil })
 	for _, i := range tuned {
@@ -38,6 +38,12 @@ func Recall(coll string, indexes ...index.Info) *plot.Chart {
 		return nil
 	}
 	return c
+}
+
+// Recall returns a picture of the measured recall and time of the settings of tuned indexes of a collection, as
+// SVG; nil if there is nothing to show.
+func Recall(coll string, indexes ...index.Info) ([]byte, error) {
+	return svg(recallOf(coll, indexes...))
 }
 
 // defaultRecall is the recall that a search asks for if its options name none.

@@ -141,18 +141,29 @@ func describe(ctx context.Context, c db.Collection, info db.CollectionInfo) (*co
 	if err != nil {
 		return out, err
 	}
-	for _, chart := range []*plot.Chart{Recall(info.Name, list...), reliabilityOf(info.Name, list...), rows} {
-		if chart == nil {
-			continue
-		}
-		chart.Width, chart.Height = 760, 480
-		var b bytes.Buffer
-		if err := chart.Write(&b); err != nil && !errors.Is(err, plot.ErrEmpty) {
+	for _, chart := range []*plot.Chart{recallOf(info.Name, list...), reliabilityOf(info.Name, list...), rows} {
+		picture, err := svg(chart)
+		if err != nil {
 			return out, err
 		}
-		out.Charts = append(out.Charts, template.HTML(b.String())) // its writer escapes texts
+		if picture != nil {
+			out.Charts = append(out.Charts, template.HTML(picture)) // its writer escapes texts
+		}
 	}
 	return out, nil
+}
+
+// svg draws a chart; nil for none, and for one without points.
+func svg(c *plot.Chart) ([]byte, error) {
+	if c == nil {
+		return nil, nil
+	}
+	c.Width, c.Height = 760, 480
+	var b bytes.Buffer
+	if err := c.Write(&b); err != nil && !errors.Is(err, plot.ErrEmpty) {
+		return nil, err
+	}
+	return b.Bytes(), nil
 }
 
 // indexOf describes an index.
