@@ -11,6 +11,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/internal/table"
+	"github.com/anndb/anndb/internal/wire"
 )
 
 // scoredLabel is a predicted label as JSON has it.
@@ -21,30 +22,16 @@ type scoredLabel struct {
 	Threshold   *explain.Threshold `json:"threshold,omitempty"`
 }
 
-// reasonJSON is an explain.Reason as JSON has it.
-type reasonJSON struct {
-	Text      string             `json:"text"`
-	Key       string             `json:"key,omitempty"`
-	Title     string             `json:"title,omitempty"`
-	Labels    []string           `json:"labels,omitempty"`
-	Feature   string             `json:"feature,omitempty"`
-	Value     float64            `json:"value,omitempty"`
-	Score     float64            `json:"score"`
-	Threshold *explain.Threshold `json:"threshold,omitempty"`
-	Parts     []reasonJSON       `json:"parts,omitempty"`
-	Against   []reasonJSON       `json:"against,omitempty"`
-}
-
-// newReasonJSON returns a reason as JSON has it, shortened.
-func newReasonJSON(r *explain.Reason, most int) reasonJSON {
-	list := func(parts []explain.Reason) (out []reasonJSON) {
+// reasonForm returns a reason as JSON has it, shortened. Keys are texts here, also those that are none.
+func reasonForm(r *explain.Reason, most int) wire.Reason {
+	list := func(parts []explain.Reason) (out []wire.Reason) {
 		for _, p := range shortened(parts, most) {
-			out = append(out, newReasonJSON(&p, most))
+			out = append(out, reasonForm(&p, most))
 		}
 		return out
 	}
-	return reasonJSON{
-		Text: r.Text, Key: string(r.Key), Title: r.Title, Labels: r.Labels, Feature: r.Feature, Value: r.Value,
+	return wire.Reason{
+		Text: r.Text, Key: wire.Key{Text: string(r.Key)}, Title: r.Title, Labels: r.Labels, Feature: r.Feature, Value: r.Value,
 		Score: r.Score, Threshold: r.Threshold, Parts: list(r.Parts), Against: list(r.Against),
 	}
 }
@@ -70,12 +57,12 @@ func shortened(parts []explain.Reason, most int) (out []explain.Reason) {
 	return out
 }
 
-// explanation is newReasonJSON of a reason, or nothing if there is none.
+// explanation is reasonForm of a reason, or nothing if there is none.
 func explanation(r *explain.Reason, most int) any {
 	if r == nil {
 		return nil
 	}
-	return newReasonJSON(r, most)
+	return reasonForm(r, most)
 }
 
 // isEvidence reports whether a part is a row or a feature, of which --evidence bounds the number.
