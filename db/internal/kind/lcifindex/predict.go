@@ -177,6 +177,9 @@ func (m *labelModel) explain(
 
 // count counts the rows with the features and labels of explanations, if rows have features.
 func (m *labelModel) count(ctx context.Context, found []lcif.LabelExplanation) error {
+	if m.segments == nil {
+		return nil
+	}
 	with := map[uint32]*roaring.Bitmap{}
 	for i := range found {
 		e := &found[i]
@@ -184,7 +187,7 @@ func (m *labelModel) count(ctx context.Context, found []lcif.LabelExplanation) e
 		if err != nil {
 			return err
 		}
-		if m.segments == nil || labelled == nil {
+		if labelled == nil {
 			continue
 		}
 		if m.rows.Deleted != nil {
