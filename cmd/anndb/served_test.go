@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/internal/wire"
 )
 
 // servedKey marks the environment of scripts whose commands run in the process of a server.
@@ -68,7 +69,7 @@ func startServe(args ...string) *served {
 	p := &command.Program{In: strings.NewReader(""), Out: s.errs, Errs: s.errs, Interruptible: cancelable}
 	go func() { s.code <- run(ctx, p, append([]string{"serve", "--quiet"}, args...)) }()
 	for {
-		if c, err := net.Dial("unix", command.Socket(args[0])); err == nil {
+		if c, err := net.Dial("unix", wire.Socket(args[0])); err == nil {
 			_ = c.Close()
 			s.begun = true
 			return s

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"iter"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/maintenance"
+	"github.com/anndb/anndb/internal/wire"
 )
 
 const (
@@ -106,12 +105,11 @@ func (f *file) open(ctx context.Context, readOnly bool) (*db.DB, error) {
 
 // served returns the server that has the file open, if there is one.
 func (f *file) served(ctx context.Context) (Database, bool) {
-	socket := f.path + ".sock"
+	socket := wire.Socket(f.path)
 	if _, err := os.Stat(socket); err != nil {
 		return nil, false
 	}
-	base := filepath.Base(f.path)
-	d, err := Dial(ctx, socket, "", strings.TrimSuffix(base, filepath.Ext(base)))
+	d, err := Dial(ctx, socket, "", wire.FileName(f.path))
 	return d, err == nil
 }
 

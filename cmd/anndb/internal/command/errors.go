@@ -18,6 +18,7 @@ import (
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/internal/table"
+	"github.com/anndb/anndb/internal/wire"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -124,7 +125,7 @@ func Explain(path string, err error) error {
 // holder describes the process that has locked a file, and what the user can do.
 func holder(path string) string {
 	const wait = ": wait until it ends, or add --wait 1m"
-	if c, err := net.DialTimeout("unix", Socket(path), time.Second); err == nil {
+	if c, err := net.DialTimeout("unix", wire.Socket(path), time.Second); err == nil {
 		_ = c.Close()
 		return "serves it (anndb serve): stop that first"
 	}

@@ -96,11 +96,3 @@ func (h *Host) Database(path string) *db.DB {
 	}
 	return nil
 }
-
-// Socket returns the path of the Unix socket of a server that has a database open, which is next to it.
-func Socket(database string) string {
-	if path, err := filepath.EvalSymlinks(database); err == nil {
-		database = path
-	}
-	return database + ".sock"
-}

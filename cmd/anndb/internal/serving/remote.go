@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/internal/wire"
 )
 
 const (
@@ -75,7 +76,7 @@ var errRefused = errors.New("the server of the file does not take the command: i
 
 // dial connects to the server of a database.
 func dial(database string) (*frames, error) {
-	c, err := net.DialTimeout("unix", command.Socket(database), dialTime)
+	c, err := net.DialTimeout("unix", wire.Socket(database), dialTime)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/maintenance"
+	"github.com/anndb/anndb/internal/wire"
 	"github.com/anndb/anndb/server"
 )
 
@@ -92,7 +93,7 @@ func (c *Serve) names() (files []servedFile, err error) {
 		name, path, named := strings.Cut(arg, "=")
 		if !named || command.Exists(arg) {
 			path = arg
-			name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+			name = wire.FileName(path)
 		}
 		switch {
 		case name == "" || strings.ContainsAny(name, `/\`):

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
+	"github.com/anndb/anndb/internal/wire"
 	"github.com/anndb/anndb/server"
 )
 
@@ -40,7 +41,7 @@ func newService(a *command.App, run Commands) *service {
 // listenUnix serves requests and commands by the socket next to a file. Where its path is too long for a
 // socket that is an error, or a note if there is another way to the server.
 func (s *service) listenUnix(f servedFile, reachable bool) error {
-	path := command.Socket(f.path)
+	path := wire.Socket(f.path)
 	if err := removeStale(path); err != nil {
 		return err
 	}
