@@ -100,12 +100,7 @@ func describe(c *call, info *db.CollectionInfo) (out described, err error) {
 	}
 	indexes, err := rows.Indexes(c)
 	for _, i := range indexes {
-		predicts := true
-		switch i.Options.(type) {
-		case *index.Forest, *index.Postings:
-			predicts = false
-		}
-		out.Indexes = append(out.Indexes, indexInfo{i.Name, i.Kind, predicts, i.Default})
+		out.Indexes = append(out.Indexes, indexInfo{i.Name, i.Kind, index.Predicts(i.Kind), i.Default})
 	}
 	return out, err
 }

@@ -21,7 +21,7 @@ var rankedAt = []int{1, 3, 5}
 func (c *Evaluate) models(list []index.Info, info db.CollectionInfo) ([]string, error) {
 	var models []string
 	for _, i := range list {
-		if indexes.Predicts(i) {
+		if index.Predicts(i.Kind) {
 			models = append(models, i.Name)
 		}
 	}

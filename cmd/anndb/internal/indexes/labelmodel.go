@@ -13,12 +13,6 @@ import (
 // ShownSettings is how many of the settings that a tuner measured people see.
 const ShownSettings = 5
 
-// Predicts reports whether an index predicts labels.
-func Predicts(i index.Info) bool {
-	_, lcif := i.Options.(*index.LCIF)
-	return lcif || IsTree(i.Kind) || i.Kind == kindLabelTree || i.Kind == kindAuto
-}
-
 // NoLabelModel is the error for a collection without any.
 func NoLabelModel(coll string) error {
 	return fmt.Errorf("collection %q has no label model: make one with anndb tune", coll)

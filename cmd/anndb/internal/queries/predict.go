@@ -9,6 +9,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/explain"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/table"
 )
 
@@ -167,11 +168,12 @@ func (c *Predict) byTree(s *db.Snapshot) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if !slices.ContainsFunc(list, indexes.Predicts) {
+	predicts := func(i index.Info) bool { return index.Predicts(i.Kind) }
+	if !slices.ContainsFunc(list, predicts) {
 		return false, indexes.NoLabelModel(c.Collection)
 	}
 	for _, i := range list {
-		if indexes.Predicts(i) && (c.Index == i.Name || c.Index == "" && i.Default) {
+		if predicts(i) && (c.Index == i.Name || c.Index == "" && i.Default) {
 			return indexes.IsTree(i.Kind), nil
 		}
 	}
