@@ -2,7 +2,6 @@ package server
 
 import (
 	"embed"
-	"mime"
 	"net/http"
 	"path"
 
@@ -16,6 +15,12 @@ var pageFiles embed.FS
 // policy lets the page load its own files and nothing else, and no other site show it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// pageTypes are the types of the files by their endings; those of the system may be others.
+var pageTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml",
+}
 
 // page sends a file of the page.
 func page(c *call) error {
@@ -31,7 +36,7 @@ func page(c *call) error {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-cache")
-	c.send(http.StatusOK, mime.TypeByExtension(path.Ext(name)), content)
+	c.send(http.StatusOK, pageTypes[path.Ext(name)], content)
 	return nil
 }
 

@@ -183,6 +183,9 @@ func TestPageFiles(t *testing.T) {
 		if w.Code != 200 {
 			continue
 		}
+		if got := w.Header().Get("Content-Type"); !strings.HasPrefix(got, "text/") && got != "image/svg+xml" {
+			t.Errorf("%s: type %q", path, got)
+		}
 		if got := w.Header().Get("Content-Security-Policy"); !strings.HasPrefix(got, "default-src 'none'") {
 			t.Errorf("%s: policy %q", path, got)
 		}
