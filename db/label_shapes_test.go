@@ -40,9 +40,9 @@ func shapeRow(i, group int, dense bool, labels ...string) db.Row {
 	return r
 }
 
-// TestLabelShapes: labels of unusual shapes are learned from, or refused with a documented error: one label on all
-// rows, labels of one row each, rows without labels, one row with a label. Queries of which a model knows nothing
-// get no labels, and a label that appears by relabelling only, and then by maintenance, is answered.
+// TestLabelShapes: labels of unusual shapes are learned from, or refused with a documented error: one label on
+// all rows, labels of one row each, rows without labels, one row with a label. Queries without a feature that a
+// model knows get no labels, and a label that appears by relabelling only, and then by maintenance, is answered.
 func TestLabelShapes(t *testing.T) {
 	t.Parallel()
 	for name, shape := range map[string]struct {

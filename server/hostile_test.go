@@ -304,7 +304,7 @@ func TestManyConnections(t *testing.T) {
 	b.unharmed(10)
 }
 
-// upload begins an import that goes on until more is closed.
+// upload begins an import that lasts until more is closed.
 func (b *bed) upload(rows int) (more *io.PipeWriter, done chan string) {
 	r, w := io.Pipe()
 	done = make(chan string, 1)

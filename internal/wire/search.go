@@ -80,7 +80,7 @@ func UnmarshalQuery(body []byte, q *Query, into any) error {
 	if rest[0] == ',' {
 		rest = rest[1:]
 		if next := bytes.TrimLeft(rest, " \t\r\n"); len(next) == 0 || next[0] != '"' {
-			return Unmarshal(body, into) // which says what is wrong
+			return Unmarshal(body, into) // for its error
 		}
 	}
 	return Unmarshal(append([]byte("{"), rest...), into)
