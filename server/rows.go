@@ -1,8 +1,6 @@
 package server
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +8,7 @@ import (
 
 	"github.com/anndb/anndb/dataset/rows"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/change"
 	"github.com/anndb/anndb/internal/wire"
 )
 
@@ -84,18 +83,18 @@ func (c *call) change(o *wire.Operation) error {
 	if err != nil {
 		return err
 	}
-	ch := change{coll: c.coll.Name(), info: info, key: c.key()}
-	if err := ch.parse(o); err != nil {
-		return err
-	}
 	if matches(c.r.Header.Get("If-None-Match"), "*") && o.Op == wire.Put {
-		ch.op = wire.Insert
+		o.Op = wire.Insert
+	}
+	ch, err := change.New(o, c.key(), &info)
+	if err != nil {
+		return err
 	}
 	want := c.r.Header.Get("If-Match")
 	version := ""
 	err = c.file.Update(c.ctx, func(tx *db.Tx) error {
 		if want != "" {
-			has, err := ch.version(tx)
+			has, err := ch.Version(tx)
 			if err != nil && !errors.Is(err, db.ErrNotFound) {
 				return err
 			}
@@ -103,7 +102,7 @@ func (c *call) change(o *wire.Operation) error {
 				return fmt.Errorf("%w than If-Match has", wire.ErrChanged)
 			}
 		}
-		version, err = ch.apply(tx)
+		version, err = ch.Apply(tx)
 		return err
 	})
 	switch {
@@ -116,82 +115,4 @@ func (c *call) change(o *wire.Operation) error {
 		c.answer(http.StatusOK, wire.Stored{Version: version})
 	}
 	return nil
-}
-
-// change is a change of one row.
-type change struct {
-	coll string
-	info db.CollectionInfo
-	op   string
-	key  []byte
-	row  db.Row // of Put and Insert
-	// parts are the fields of a row that Update replaces.
-	parts map[string]json.RawMessage
-}
-
-// parse sets the change to an operation on the row with the key, if that is not empty.
-func (ch *change) parse(o *wire.Operation) (err error) {
-	ch.op = o.Op
-	if ch.key == nil {
-		if ch.key, err = o.Key.Get(); err != nil {
-			return err
-		}
-	}
-	switch o.Op {
-	case wire.Put, wire.Insert:
-		if ch.row, err = wire.ParseRow(o.Row, &ch.info); err != nil {
-			return err
-		}
-		if len(ch.row.Key) == 0 {
-			ch.row.Key = ch.key
-		}
-		if ch.key == nil {
-			ch.key = ch.row.Key
-		}
-		if !bytes.Equal(ch.row.Key, ch.key) {
-			return fmt.Errorf("%w: the row has the key %.40q, and not %.40q", wire.ErrJSON, ch.row.Key, ch.key)
-		}
-	case wire.Update:
-		if err := wire.Unmarshal(o.Row, &ch.parts); err != nil {
-			return err
-		}
-	case wire.Delete:
-	default:
-		return fmt.Errorf("%w: operation %.20q, want put, insert, update or delete", wire.ErrJSON, o.Op)
-	}
-	return nil
-}
-
-// apply makes the change, and returns the version that the row has then, "" without one.
-func (ch *change) apply(tx *db.Tx) (string, error) {
-	coll := tx.Collection(ch.coll)
-	var err error
-	switch ch.op {
-	case wire.Put:
-		err = coll.Put(ch.row)
-	case wire.Insert:
-		err = coll.Insert(ch.row)
-	case wire.Update:
-		err = ch.update(tx)
-	case wire.Delete:
-		return "", coll.Delete(ch.key)
-	}
-	if err != nil {
-		return "", err
-	}
-	version, err := ch.version(tx)
-	if errors.Is(err, db.ErrNotFound) { // it has expired
-		err = nil
-	}
-	return version, err
-}
-
-// version returns the version that the row has in a transaction.
-func (ch *change) version(tx *db.Tx) (string, error) {
-	row, err := tx.Collection(ch.coll).Get(ch.key)
-	if err != nil {
-		return "", err
-	}
-	line, err := rows.AppendJSON(nil, &row, rows.Schema(&ch.info))
-	return wire.Version(line), err
 }
