@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -39,7 +40,7 @@ type Options struct {
 	// or receive nothing, 30 s; it has to be at least as fast as 16 KiB a second over longer times.
 	Timeout, Stall time.Duration
 	// Handlers are further routes by pattern, behind the same checks of host, origin and token. They have
-	// none of the other limits.
+	// none of the other limits, unless the pattern is that of a route of every server: whose place they take.
 	Handlers map[string]http.Handler
 }
 
@@ -78,15 +79,27 @@ func New(files map[string]*db.DB, o *Options) *Server {
 		BaseContext: func(net.Listener) context.Context { return base }, ConnState: s.count,
 		ErrorLog: slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelDebug),
 	}
-	for _, route := range routes {
+	all := slices.Clone(routes)
+	for pattern, h := range s.o.Handlers {
+		if at := slices.IndexFunc(all, func(r route) bool { return r.pattern == pattern }); at >= 0 {
+			all[at].extra = h
+		} else {
+			all = append(all, route{pattern: pattern, extra: h})
+		}
+	}
+	for _, route := range all {
 		s.metrics.add(route.pattern)
 		s.mux.Handle(route.pattern, s.handler(route))
 	}
-	for pattern, h := range s.o.Handlers {
-		s.metrics.add(pattern)
-		s.mux.Handle(pattern, s.handler(route{pattern: pattern, extra: h}))
-	}
 	return s
+}
+
+// replace answers a request of a route by a handler, which checks the file and the parameters itself.
+func (c *call) replace(h http.Handler) error {
+	r := c.r.WithContext(c.ctx)
+	r.Body = io.NopCloser(c.body())
+	h.ServeHTTP(c.response, r)
+	return nil
 }
 
 // Serve serves the connections of a listener until Shutdown, and then returns http.ErrServerClosed. Headers,
@@ -129,7 +142,7 @@ type route struct {
 	do      func(*call) error
 	long    bool         // a stream, or a call without deadline
 	public  bool         // needs no token, has no limit of requests
-	extra   http.Handler // in place of do
+	extra   http.Handler // in place of do, if there is one
 	names   []string     // of the parameters that the address may have
 }
 
@@ -250,13 +263,16 @@ func (c *call) serve(route route) error {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	c.bound(c.s.o.Stall)
-	if route.public {
+	switch {
+	case route.public && route.extra != nil:
+		return c.replace(route.extra)
+	case route.public:
 		return route.do(c)
 	}
 	if err := c.s.admit(c.r); err != nil {
 		return err
 	}
-	if route.extra != nil {
+	if route.do == nil {
 		route.extra.ServeHTTP(c.response, c.r)
 		return nil
 	}
@@ -274,6 +290,9 @@ func (c *call) serve(route route) error {
 		var cancel context.CancelFunc
 		c.ctx, cancel = context.WithTimeout(c.ctx, c.s.o.Timeout)
 		defer cancel()
+	}
+	if route.extra != nil {
+		return c.replace(route.extra)
 	}
 	if err := c.find(); err != nil {
 		return err

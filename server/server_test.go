@@ -274,3 +274,36 @@ func TestSearch(t *testing.T) {
 	b.want(200, `{"hits":[{"key":"k0","row":0,"distance":0},`, request{method: "POST", path: "search", body: `{"vector":` + row0 + `,"k":2,"where":"n < 5","rank":{}}`})
 	b.want(200, `{"results":[{"hits":[{"key":"k2","row":2,`, request{method: "POST", path: "search", body: `{"queries":[{"key":"k1"},{"key":"k2"}],"k":1,"where":"n < 3"}`})
 }
+
+// TestReplacedRoute takes the place of a route: the handler has the route's limits, and sees any file.
+func TestReplacedRoute(t *testing.T) {
+	own := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		_, deadline := r.Context().Deadline()
+		fmt.Fprintf(w, "%s %s %v %v", r.PathValue("file"), body, err, deadline)
+	})
+	b := newBed(t, &server.Options{MaxRequests: 1, Handlers: map[string]http.Handler{
+		"POST /v1/files/{file}/transactions": own, "GET /readyz": own,
+	}})
+	for path, want := range map[string]string{
+		"/v1/files/other/transactions": "other body <nil> true", "/readyz": "  <nil> false",
+	} {
+		method, body := "GET", ""
+		if strings.HasSuffix(path, "s") {
+			method, body = "POST", "body"
+		}
+		q, err := http.NewRequest(method, b.url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := b.http.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v, want %q", path, got, err, want)
+		}
+	}
+}

@@ -23,6 +23,8 @@ var (
 	ErrMethod       = errors.New("wrong method")
 	ErrRoute        = errors.New("no such route")
 	ErrEnding       = errors.New("the server ends")
+	ErrUnavailable  = errors.New("no node can answer") // of a cluster
+	ErrNotBuilt     = errors.New("not possible in a cluster")
 )
 
 // codes are the names of errors and their statuses. Of the errors that one wraps, the first decides.
@@ -43,6 +45,8 @@ var codes = []struct {
 	{ErrMethod, "wrong_method", http.StatusMethodNotAllowed},
 	{ErrRoute, "no_route", http.StatusNotFound},
 	{ErrEnding, "ending", http.StatusServiceUnavailable},
+	{ErrUnavailable, "unavailable", http.StatusServiceUnavailable},
+	{ErrNotBuilt, "not_in_cluster", http.StatusNotImplemented},
 	{db.ErrUnknownState, "unknown_state", http.StatusInternalServerError},
 	{db.ErrNotFound, "not_found", http.StatusNotFound},
 	{db.ErrExists, "exists", http.StatusConflict},
