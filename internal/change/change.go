@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/anndb/anndb/dataset/rows"
 	"github.com/anndb/anndb/db"
@@ -128,7 +130,7 @@ func (ch *Change) update(tx *db.Tx) error {
 	if _, ok := ch.parts["features"]; ok {
 		return coll.Put(row)
 	}
-	for name := range ch.parts {
+	for _, name := range slices.Sorted(maps.Keys(ch.parts)) { // of several errors always the same
 		var err error
 		switch name {
 		case "vector":
