@@ -76,9 +76,9 @@ type Measures struct {
 	// Precision is precision@1, @3 and @5 (definition 17).
 	Precision [3]float64 `json:"precision"`
 	// NDCG5 is nDCG@5, PSP5 propensity-scored precision@5 of the labels in the order of their scores times
-	// inverse propensities.
+	// inverse propensities, which is measured only where settings are chosen by it.
 	NDCG5 float64 `json:"ndcg_5"`
-	PSP5  float64 `json:"psp_5"`
+	PSP5  float64 `json:"psp_5,omitempty"`
 }
 
 // Of returns the measure of an objective.

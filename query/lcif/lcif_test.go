@@ -296,6 +296,7 @@ func TestNoEvidenceMeansNoLabels(t *testing.T) {
 		must(t, err)
 		tr, err := newTrials(held, 2)
 		must(t, err)
+		tr.propensity = true
 		s := Setting{K: 7, Alpha: 1, Beta: 1, Lambda: lambda, Cut: Cut{Share: 1}}.canonical()
 		must(t, tr.neighbors(ctx, 7, func(int, int) {}))
 		got, err := tr.measure(ctx, s)

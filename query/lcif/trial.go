@@ -23,6 +23,8 @@ type trials struct {
 	weights []float64      // inverse propensities
 	parts   []trialPart
 	deep    int // number of neighbors in the lists
+	// propensity is set if propensity-scored precision is measured, which takes as long as all other measures.
+	propensity bool
 
 	instance, best scored
 	feature        map[float64]scoreRows // by β; few are kept if they are large
@@ -302,6 +304,9 @@ func (t *trials) rank(m *Measures, scores *vector.CSR, thresholds *labels.Thresh
 	if err != nil {
 		return err
 	}
+	if m.Precision, m.NDCG5 = [3]float64(r.Precision), r.NDCG[2]; !t.propensity {
+		return nil
+	}
 	weighed := t.strengths(scores, thresholds)
 	for e, l := range weighed.Index {
 		weighed.Value[e] *= float32(t.weights[l])
@@ -310,7 +315,7 @@ func (t *trials) rank(m *Measures, scores *vector.CSR, thresholds *labels.Thresh
 	if err != nil {
 		return err
 	}
-	m.Precision, m.NDCG5, m.PSP5 = [3]float64(r.Precision), r.NDCG[2], scored.Precision[0]
+	m.PSP5 = scored.Precision[0]
 	return nil
 }
 

@@ -233,7 +233,7 @@ func (t *lcifTuner) load(ctx context.Context, s Setting) error {
 		if t.trials, err = newTrials(held, t.o.Workers); err != nil {
 			return err
 		}
-		t.features = s.Features
+		t.features, t.trials.propensity = s.Features, t.o.Objective == PropensityAt5
 	}
 	if s.Lambda == 0 {
 		return nil

@@ -246,6 +246,7 @@ func TestTrialsMeasureWhatPredictionsDo(t *testing.T) {
 	must(t, err)
 	tr, err := newTrials(held, 2)
 	must(t, err)
+	tr.propensity = true
 	must(t, tr.neighbors(ctx, 30, func(int, int) {}))
 	rapid.Check(t, func(rt *rapid.T) {
 		powers := rapid.SampledFrom([]float64{0.5, 1, 1.5, 2, 0.7})
@@ -290,6 +291,7 @@ func TestMacroAveragesOverAllRows(t *testing.T) {
 	must(t, err)
 	tr, err := newTrials(held, 1)
 	must(t, err)
+	tr.propensity = true
 	s := Setting{Beta: 1, Cut: Cut{Share: 1}}
 	got, err := tr.measure(ctx, s)
 	must(t, err)
@@ -473,6 +475,9 @@ func TestTuneLCIF(t *testing.T) {
 			}
 		}
 		m, th := plain(t, held, c.Best.Setting)
+		if objective != PropensityAt5 {
+			m.PSP5 = 0 // it is not measured
+		}
 		if !equalMeasures(m, c.Best.Measures) || !reflect.DeepEqual(th, c.Params.Thresholds) {
 			t.Errorf("%v: chosen for %+v, predictions do %+v", objective, c.Best, m)
 		}

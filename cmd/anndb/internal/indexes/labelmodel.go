@@ -94,7 +94,7 @@ func SettingsTable(i index.Info, n int) *table.Table {
 		return cmp.Compare(b.Of(objective), a.Of(objective))
 	})
 	add := func(p lcif.Point, chosen bool) {
-		var k, alpha, beta, second, features any
+		var k, alpha, beta, second, features, psp any
 		if p.Lambda > 0 {
 			k, alpha = p.K, p.Alpha
 		}
@@ -107,8 +107,11 @@ func SettingsTable(i index.Info, n int) *table.Table {
 		if p.Features > 0 {
 			features = p.Features
 		}
+		if objective == lcif.PropensityAt5 {
+			psp = p.PSP5
+		}
 		t.Add(chosen, p.MicroF1, p.MacroF1, p.Accuracy, p.HammingLoss, p.Precision[0], p.Precision[1],
-			p.Precision[2], p.NDCG5, p.PSP5, k, alpha, beta, p.Lambda, second, features, p.Cut)
+			p.Precision[2], p.NDCG5, psp, k, alpha, beta, p.Lambda, second, features, p.Cut)
 	}
 	add(best, true)
 	for _, p := range points {
