@@ -1,0 +1,186 @@
+// Package clustertest starts real nats-server processes in folders of a test.
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/anndb/anndb/cluster/shardlog"
+)
+
+// Servers are the processes of the log of a test. They end with the test.
+type Servers struct {
+	t       testing.TB
+	servers []*server
+}
+
+type server struct {
+	folder        string
+	port, cluster int
+	process       *exec.Cmd // nil while it is down
+}
+
+// password is that of the user "anndb" of the servers.
+const password = "secret"
+
+var binary = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("go", "tool", "-n", "nats-server").Output()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		err = fmt.Errorf("%w: %s", err, failed.Stderr)
+	}
+	return strings.TrimSpace(string(out)), err
+})
+
+// Start starts one server, or several that are a cluster, and waits until they store messages. The test is
+// skipped if the module of the server cannot be had.
+func Start(t testing.TB, n int) *Servers {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Skipf("SKIPPED: nats-server cannot be built: %v", err)
+	}
+	s := &Servers{t: t}
+	for i := range n {
+		s.servers = append(s.servers, &server{folder: filepath.Join(t.TempDir(), fmt.Sprint(i)), port: port(t), cluster: port(t)})
+	}
+	for i := range s.servers {
+		s.configure(i)
+	}
+	t.Cleanup(func() {
+		for i := range s.servers {
+			s.Kill(i)
+		}
+	})
+	for i := range s.servers {
+		s.start(path, i)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		c, err := shardlog.Connect(ctx, &shardlog.Options{URL: s.URL(), Cluster: "probe"})
+		if err == nil {
+			_, err = c.Create(ctx, shardlog.Ranges(1))
+			c.Close()
+		}
+		cancel()
+		if err == nil || errors.Is(err, shardlog.ErrExists) {
+			return s
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the servers store nothing: %v", err)
+		}
+	}
+}
+
+// port returns one that is free.
+func port(t testing.TB) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// configure writes the configuration of a server.
+func (s *Servers) configure(i int) {
+	v := s.servers[i]
+	text := fmt.Sprintf(`
+server_name: s%d
+listen: "127.0.0.1:%d"
+max_payload: 8388608
+jetstream { store_dir: %q, sync_interval: always, max_file_store: 20G }
+accounts { A { jetstream: enabled, users: [{user: anndb, password: %s}] }, SYS {users: [{user: sys, password: sys}]} }
+system_account: SYS
+`, i, v.port, filepath.Join(v.folder, "store"), password)
+	if len(s.servers) > 1 {
+		var routes []string
+		for _, other := range s.servers {
+			routes = append(routes, fmt.Sprintf(`"nats://127.0.0.1:%d"`, other.cluster))
+		}
+		text += fmt.Sprintf("cluster { name: test, listen: \"127.0.0.1:%d\", routes: [%s] }\n", v.cluster, strings.Join(routes, ", "))
+	}
+	if err := os.MkdirAll(v.folder, 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(v.folder, "conf"), []byte(text), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *Servers) start(path string, i int) {
+	v := s.servers[i]
+	log, err := os.OpenFile(filepath.Join(v.folder, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer log.Close()
+	v.process = exec.Command(path, "-c", filepath.Join(v.folder, "conf"))
+	v.process.Stdout, v.process.Stderr = log, log
+	if err := v.process.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Len returns the number of servers.
+func (s *Servers) Len() int { return len(s.servers) }
+
+// URL returns the addresses of all servers, with a user.
+func (s *Servers) URL() string { return s.URLWith("anndb:" + password) }
+
+// URLWith returns the addresses with another user.
+func (s *Servers) URLWith(user string) string {
+	var urls []string
+	for _, v := range s.servers {
+		urls = append(urls, fmt.Sprintf("nats://%s@127.0.0.1:%d", user, v.port))
+	}
+	return strings.Join(urls, ",")
+}
+
+// Kill ends a server by SIGKILL.
+func (s *Servers) Kill(i int) {
+	if v := s.servers[i]; v.process != nil {
+		_ = v.process.Process.Kill()
+		_ = v.process.Wait()
+		v.process = nil
+	}
+}
+
+// Restart starts a server that was killed.
+func (s *Servers) Restart(i int) {
+	path, err := binary()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.start(path, i)
+}
+
+// Pause stops a server as a slow machine would; Resume lets it go on.
+func (s *Servers) Pause(i int) { _ = s.servers[i].process.Process.Signal(syscall.SIGSTOP) }
+
+// Resume continues a server.
+func (s *Servers) Resume(i int) { _ = s.servers[i].process.Process.Signal(syscall.SIGCONT) }
+
+// Store returns the folder where a server has its streams.
+func (s *Servers) Store(i int) string { return filepath.Join(s.servers[i].folder, "store") }
+
+// Connect returns a connection to the servers that ends with the test.
+func (s *Servers) Connect(cluster string) *shardlog.Cluster {
+	s.t.Helper()
+	c, err := shardlog.Connect(s.t.Context(), &shardlog.Options{URL: s.URL(), Cluster: cluster})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(c.Close)
+	return c
+}

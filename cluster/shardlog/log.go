@@ -1,0 +1,378 @@
+package shardlog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/anndb/anndb/internal/wire"
+)
+
+// Message is an entry of a log: one of its fields is set. Applying it gives the same result on every node
+// that has applied the messages before it.
+type Message struct {
+	Transaction *wire.Transaction   `json:"transaction,omitempty"`
+	Create      *wire.NewCollection `json:"create,omitempty"`
+	Drop        string              `json:"drop,omitempty"`
+	Schema      *wire.NewCollection `json:"schema,omitempty"` // that a collection gets
+	Build       *Build              `json:"build,omitempty"`
+	DropIndex   *Build              `json:"drop_index,omitempty"`
+}
+
+// Build says that each replica builds an index, in the background.
+type Build struct {
+	Collection string `json:"collection"`
+	Index      string `json:"index"`
+	wire.Build
+}
+
+// Entry is a message of a log.
+type Entry struct {
+	Message
+
+	Sequence uint64
+	Mark     Mark
+	Size     int // in bytes
+	// Err is ErrFormat or ErrCorrupt if the entry is none that this version can apply. With ErrCorrupt,
+	// Foreign reports whether another program has written it.
+	Err     error
+	Foreign bool
+}
+
+// Mark is what tells an entry from another one with its number, in another log: when the server stored it, in
+// nanoseconds, and the checksum (CRC-32C) of its bytes.
+type Mark struct {
+	Time int64  `json:"time"`
+	Sum  uint32 `json:"sum"`
+}
+
+func newMark(at time.Time, data []byte) Mark { return Mark{at.UnixNano(), sum(data)} }
+
+func sum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }
+
+// Headers of messages: the version of their form, and the checksum of their bytes.
+const (
+	formatHeader = "Anndb-Format"
+	sumHeader    = "Anndb-Sum"
+	format       = "1"
+)
+
+// stream returns the name of the stream and of its subject.
+func (c *Cluster) stream(s *Shard) string { return c.store("_" + s.ID + "_" + strconv.Itoa(s.Epoch)) }
+
+// CreateLog makes the empty log of a shard, and sets its time of creation.
+func (c *Cluster) CreateLog(ctx context.Context, s *Shard) error {
+	stream, err := c.js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: c.stream(s), Subjects: []string{c.stream(s)}, Storage: jetstream.FileStorage, Replicas: c.copies(),
+		Discard: jetstream.DiscardNew, Duplicates: Window, Compression: jetstream.S2Compression, DenyDelete: true,
+		AllowDirect: false,
+	})
+	if err != nil {
+		return failure(err, "create the log of shard "+s.ID)
+	}
+	s.Created = stream.CachedInfo().Created.UnixNano()
+	return nil
+}
+
+// DeleteLog deletes the log of a shard that has another one now. That there is none is no error.
+func (c *Cluster) DeleteLog(ctx context.Context, s *Shard) error {
+	err := c.js.DeleteStream(ctx, c.stream(s))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	return failure(err, "delete the log of shard "+s.ID)
+}
+
+// Publish appends a message to the log of a shard, and returns its sequence once a majority of the servers has
+// it. A message with the id of one of the last two minutes (Window) is not appended again: its sequence is
+// that of the first. Errors: ErrSealed, ErrTooLarge, ErrFull, ErrLogLost and, if the servers did not answer in
+// time, ErrUnknown.
+func (c *Cluster) Publish(ctx context.Context, s *Shard, id string, m *Message) (sequence uint64, err error) {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return 0, err
+	}
+	if len(b) > c.MaxMessage() {
+		return 0, fmt.Errorf("%w: %d bytes, the servers take at most %d (max_payload)", ErrTooLarge, len(b), c.MaxMessage())
+	}
+	msg := &nats.Msg{Subject: c.stream(s), Data: b, Header: nats.Header{
+		formatHeader: {format}, sumHeader: {strconv.FormatUint(uint64(sum(b)), 16)},
+	}}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	ack, err := c.js.PublishMsg(ctx, msg, jetstream.WithMsgID(id), jetstream.WithExpectStream(c.stream(s)))
+	if err == nil {
+		return ack.Sequence, nil
+	}
+	what := "the log of shard " + s.ID
+	if failed := failure(err, what); !errors.Is(failed, ErrUnreachable) && !errors.Is(failed, context.Canceled) {
+		return 0, failed
+	}
+	if _, err := c.js.Stream(ctx, c.stream(s)); errors.Is(err, jetstream.ErrStreamNotFound) {
+		return 0, fmt.Errorf("%w: shard %s: there is no stream %s", ErrLogLost, s.ID, c.stream(s))
+	}
+	return 0, fmt.Errorf("%w: %s: %w", ErrUnknown, what, err)
+}
+
+// Log is the log of a shard, for reading.
+type Log struct {
+	s      Shard
+	c      *Cluster
+	stream jetstream.Stream
+}
+
+// OpenLog opens the log of a shard. Errors: ErrLogLost if there is none, or another one than the map has.
+func (c *Cluster) OpenLog(ctx context.Context, s *Shard) (*Log, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	stream, err := c.js.Stream(ctx, c.stream(s))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, fmt.Errorf("%w: shard %s: there is no stream %s", ErrLogLost, s.ID, c.stream(s))
+	}
+	if err != nil {
+		return nil, failure(err, "the log of shard "+s.ID)
+	}
+	l := &Log{*s, c, stream}
+	return l, l.same(stream.CachedInfo())
+}
+
+func (l *Log) same(info *jetstream.StreamInfo) error {
+	if created := info.Created.UnixNano(); created != l.s.Created {
+		return fmt.Errorf("%w: shard %s: the stream was made at %v, the map has another one of %v", ErrLogLost, l.s.ID,
+			info.Created, time.Unix(0, l.s.Created).UTC())
+	}
+	return nil
+}
+
+// State returns the sequences of the first and the last message; without any, first is last + 1.
+func (l *Log) State(ctx context.Context) (first, last uint64, err error) {
+	info, err := l.info(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	return max(info.State.FirstSeq, 1), info.State.LastSeq, nil
+}
+
+func (l *Log) info(ctx context.Context) (*jetstream.StreamInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	info, err := l.stream.Info(ctx)
+	if err != nil {
+		return nil, failure(err, "the log of shard "+l.s.ID)
+	}
+	return info, l.same(info)
+}
+
+// Check returns the last sequence of the log. Errors: ErrLogLost if the log does not have what a node has
+// applied, all messages up to a sequence, of which the last one had the mark; ErrBehind if messages after it
+// have been purged.
+func (l *Log) Check(ctx context.Context, applied uint64, mark Mark) (last uint64, err error) {
+	first, last, err := l.State(ctx)
+	switch {
+	case err != nil:
+		return 0, err
+	case last < applied:
+		return last, fmt.Errorf("%w: shard %s: the last one is %d, the node has applied %d", ErrLogLost, l.s.ID, last, applied)
+	case first > applied+1:
+		return last, fmt.Errorf("%w: shard %s: at %d, the node has applied %d", ErrBehind, l.s.ID, first, applied)
+	case applied < first: // it has been purged
+		return last, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	msg, err := l.stream.GetMsg(ctx, applied)
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound): // purged since
+		return last, nil
+	case err != nil:
+		return last, failure(err, fmt.Sprintf("message %d of shard %s", applied, l.s.ID))
+	case newMark(msg.Time, msg.Data) != mark:
+		return last, fmt.Errorf("%w: shard %s: message %d is another one than the node has applied", ErrLogLost, l.s.ID, applied)
+	}
+	return last, nil
+}
+
+// Purge removes the messages up to a sequence.
+func (l *Log) Purge(ctx context.Context, upTo uint64) error {
+	return failure(l.stream.Purge(ctx, jetstream.WithPurgeSequence(upTo+1)), "purge the log of shard "+l.s.ID)
+}
+
+// Seal ends a log for ever, and returns the sequence of its last message.
+func (c *Cluster) Seal(ctx context.Context, s *Shard) (final uint64, err error) {
+	l, err := c.OpenLog(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	info, err := l.info(ctx)
+	if err == nil && !info.Config.Sealed {
+		info.Config.Sealed = true
+		_, err = c.js.UpdateStream(ctx, info.Config)
+	}
+	if err != nil {
+		return 0, failure(err, "seal the log of shard "+s.ID)
+	}
+	// What the leader had accepted before is still stored.
+	for still := 0; still < 5; still++ {
+		before := final
+		if _, final, err = l.State(ctx); err != nil {
+			return 0, err
+		}
+		if final != before {
+			still = 0
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return final, nil
+}
+
+// Find returns the sequence of the message with an id, if it is one of the last two minutes (Window).
+func (c *Cluster) Find(ctx context.Context, s *Shard, id string) (sequence uint64, found bool, err error) {
+	l, err := c.OpenLog(ctx, s)
+	if err != nil {
+		return 0, false, err
+	}
+	first, last, err := l.State(ctx)
+	for sequence = last; err == nil && sequence >= first; sequence-- {
+		var msg *jetstream.RawStreamMsg
+		if msg, err = l.stream.GetMsg(ctx, sequence); err != nil {
+			break
+		}
+		if msg.Header.Get(jetstream.MsgIDHeader) == id {
+			return sequence, true, nil
+		}
+		if time.Since(msg.Time) > 2*Window { // clocks differ
+			break
+		}
+	}
+	return 0, false, failure(err, "the log of shard "+s.ID)
+}
+
+// Limits of a batch of Read.
+const (
+	batchMessages = 256
+	batchBytes    = 4 << 20
+)
+
+// Read calls f with the messages after a sequence in order, in batches, until the context ends, f returns an
+// error, or the connection to the servers was interrupted (ErrUnreachable): then call Check before reading
+// on. It waits for further messages.
+func (l *Log) Read(ctx context.Context, after uint64, f func([]Entry) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// A consumer without state: what it has not delivered when its server ends is read by another one.
+	consumer, err := l.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1, AckPolicy: jetstream.AckNonePolicy,
+		MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute, MaxDeliver: 1,
+	})
+	if err != nil {
+		return failure(err, "read the log of shard "+l.s.ID)
+	}
+	defer l.forget(consumer)
+	messages, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(2*batchMessages, 4*batchBytes),
+		jetstream.PullHeartbeat(time.Second), jetstream.PullExpiry(30*time.Second),
+		jetstream.WithMessagesErrOnMissingHeartbeat(true))
+	if err != nil {
+		return failure(err, "read the log of shard "+l.s.ID)
+	}
+	defer messages.Stop()
+	arrived := make(chan Entry, batchMessages)
+	failed := make(chan error, 1)
+	go func() {
+		failed <- receive(ctx, messages, arrived)
+		close(arrived)
+	}()
+	for {
+		batch, err := l.batch(ctx, &after, arrived)
+		if err == nil && batch == nil {
+			return failure(<-failed, "read the log of shard "+l.s.ID)
+		}
+		if err == nil {
+			err = f(batch)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// forget deletes a consumer that is not used any more.
+func (l *Log) forget(consumer jetstream.Consumer) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = l.stream.DeleteConsumer(ctx, consumer.CachedInfo().Name)
+}
+
+// receive sends messages as entries until there is an error.
+func receive(ctx context.Context, messages jetstream.MessagesContext, arrived chan<- Entry) error {
+	for {
+		msg, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return err
+		}
+		e, err := newEntry(msg)
+		if err != nil {
+			return err
+		}
+		select {
+		case arrived <- e:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// batch returns the next entries, nil when there will be no more.
+func (l *Log) batch(ctx context.Context, after *uint64, arrived <-chan Entry) (batch []Entry, err error) {
+	size := 0
+	for len(batch) == 0 || len(arrived) > 0 && len(batch) < batchMessages && size < batchBytes {
+		var e Entry
+		var ok bool
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case e, ok = <-arrived:
+		}
+		if !ok {
+			return batch, nil
+		}
+		if *after++; e.Sequence != *after {
+			return nil, fmt.Errorf("%w: shard %s: message %d arrived in place of %d", ErrUnreachable, l.s.ID, e.Sequence, *after)
+		}
+		batch, size = append(batch, e), size+e.Size
+	}
+	return batch, nil
+}
+
+func newEntry(msg jetstream.Msg) (e Entry, err error) {
+	meta, err := msg.Metadata()
+	if err != nil {
+		return e, err
+	}
+	e.Sequence, e.Mark, e.Size = meta.Sequence.Stream, newMark(meta.Timestamp, msg.Data()), len(msg.Data())
+	switch f := msg.Headers().Get(formatHeader); {
+	case f == "":
+		e.Foreign = true
+		e.Err = fmt.Errorf("%w: message %d has no header %s", ErrCorrupt, e.Sequence, formatHeader)
+	case f != format:
+		e.Err = fmt.Errorf("%w: message %d has format %.20q, this program knows %s", ErrFormat, e.Sequence, f, format)
+	case msg.Headers().Get(sumHeader) != strconv.FormatUint(uint64(e.Mark.Sum), 16):
+		e.Err = fmt.Errorf("%w: message %d has the checksum %x, want %.20q", ErrCorrupt, e.Sequence, e.Mark.Sum,
+			msg.Headers().Get(sumHeader))
+	default:
+		if err := wire.Unmarshal(msg.Data(), &e.Message); err != nil {
+			e.Err = fmt.Errorf("%w: message %d: %w", ErrFormat, e.Sequence, err)
+		}
+	}
+	return e, nil
+}

@@ -1,0 +1,342 @@
+package shardlog
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/anndb/anndb/internal/wire"
+)
+
+// Map has the shards of a cluster.
+type Map struct {
+	ID     string  `json:"id"`     // of the cluster, by chance: the files of nodes have it as well
+	Shards []Shard `json:"shards"` // by their ranges, which cover all hashes
+	Splits []Split `json:"splits,omitempty"`
+
+	version uint64
+}
+
+// Shard is a range of hashes, whose rows are in files of nodes, and whose changes are in a log.
+type Shard struct {
+	ID    string `json:"id"`
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"` // inclusive
+	// Epoch counts the logs that the shard has had, from 1. Sequences begin again with each.
+	Epoch int `json:"epoch"`
+	// Created is when the servers made the log, in nanoseconds.
+	Created  int64    `json:"created,omitempty"`
+	Replicas []string `json:"replicas"`
+	// Joining are nodes that copy the shard and do not count as replicas yet.
+	Joining []string `json:"joining,omitempty"`
+	// Parent is the log that precedes the one of the shard, if it comes from a split.
+	Parent *Parent `json:"parent,omitempty"`
+}
+
+// Parent is a log that is continued by those of two shards.
+type Parent struct {
+	Shard string `json:"shard"`
+	Epoch int    `json:"epoch"`
+	// Final is the sequence of its last message, 0 as long as the split is in progress.
+	Final uint64 `json:"final,omitempty"`
+}
+
+// Split is a split in progress: the replicas of a shard make files of its parts, which follow its log.
+type Split struct {
+	Shard string   `json:"shard"`
+	Parts [2]Shard `json:"parts"`
+}
+
+// Owns reports whether the row of a key is in the shard.
+func (s *Shard) Owns(key []byte) bool {
+	h := Hash(key)
+	return s.First <= h && h <= s.Last
+}
+
+// On reports whether a node has the shard, or copies it.
+func (s *Shard) On(node string) bool {
+	return slices.Contains(s.Replicas, node) || slices.Contains(s.Joining, node)
+}
+
+// Hash returns the hash that selects the shard of a row, the first eight bytes of the SHA-256 of its key.
+func Hash(key []byte) uint64 {
+	sum := sha256.Sum256(key)
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// Ranges returns n shards "0", "1", … with ranges of equal width and no replicas.
+func Ranges(n int) []Shard {
+	out := make([]Shard, n)
+	width := math.MaxUint64 / uint64(n)
+	for i := range out {
+		out[i] = Shard{ID: strconv.Itoa(i), First: uint64(i) * width, Last: uint64(i+1)*width - 1, Epoch: 1}
+	}
+	out[n-1].Last = math.MaxUint64
+	return out
+}
+
+// Find returns the shard of a key.
+func (m *Map) Find(key []byte) *Shard {
+	i := slices.IndexFunc(m.Shards, func(s Shard) bool { return s.Owns(key) })
+	return &m.Shards[i] // a valid map has one
+}
+
+// Shard returns the shard with the id, nil if there is none.
+func (m *Map) Shard(id string) *Shard {
+	if i := slices.IndexFunc(m.Shards, func(s Shard) bool { return s.ID == id }); i >= 0 {
+		return &m.Shards[i]
+	}
+	return nil
+}
+
+// All returns the shards, and the parts of splits in progress.
+func (m *Map) All() []Shard {
+	out := slices.Clone(m.Shards)
+	for _, s := range m.Splits {
+		out = append(out, s.Parts[:]...)
+	}
+	return out
+}
+
+// check returns an error for shards with gaps, overlaps or names that they cannot have.
+func (m *Map) check() error {
+	next, ids := uint64(0), map[string]bool{}
+	if m.ID == "" || len(m.Shards) == 0 {
+		return errors.New("the map of the cluster is empty")
+	}
+	for i, s := range m.Shards {
+		if s.First != next || s.Last < s.First || (i == len(m.Shards)-1) != (s.Last == math.MaxUint64) {
+			return fmt.Errorf("the map of the cluster has a gap or an overlap at shard %q", s.ID)
+		}
+		next = s.Last + 1
+	}
+	for _, s := range m.All() {
+		if err := CheckName(s.ID); err != nil || ids[s.ID] || s.Epoch < 1 {
+			return fmt.Errorf("the map of the cluster has a bad shard %.40q", s.ID)
+		}
+		ids[s.ID] = true
+	}
+	return nil
+}
+
+// mapKey is the key of the map.
+const mapKey = "map"
+
+// Create makes a cluster of shards with empty logs. Errors: ErrExists.
+func (c *Cluster) Create(ctx context.Context, shards []Shard) (m Map, err error) {
+	m = Map{ID: rand.Text(), Shards: slices.Clone(shards)}
+	if err := m.check(); err != nil {
+		return m, err
+	}
+	if old, err := c.Map(ctx); err == nil {
+		return old, fmt.Errorf("%w: %q", ErrExists, c.o.Cluster)
+	}
+	n := c.copies()
+	keep := jetstream.KeyValueConfig{Bucket: c.store(""), History: 5, Replicas: n}
+	leases := jetstream.KeyValueConfig{Bucket: c.store("_nodes"), TTL: Lease, Replicas: n}
+	_, err = c.js.CreateOrUpdateKeyValue(ctx, keep)
+	if err == nil {
+		_, err = c.js.CreateOrUpdateKeyValue(ctx, leases)
+	}
+	if err == nil {
+		_, err = c.js.CreateOrUpdateObjectStore(ctx,
+			jetstream.ObjectStoreConfig{Bucket: c.store("_snapshots"), Replicas: n})
+	}
+	if err != nil {
+		return m, failure(err, "create the stores of cluster "+c.o.Cluster)
+	}
+	st, err := c.stores(ctx)
+	if err != nil {
+		return m, err
+	}
+	for i := range m.Shards {
+		if err := c.CreateLog(ctx, &m.Shards[i]); err != nil {
+			return m, err
+		}
+	}
+	body, err := json.Marshal(m)
+	if err != nil {
+		return m, err
+	}
+	m.version, err = st.maps.Create(ctx, mapKey, body)
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return m, fmt.Errorf("%w: %q", ErrExists, c.o.Cluster)
+	}
+	return m, failure(err, "store the map")
+}
+
+// Map returns the map. Errors: ErrNoCluster, ErrFormat.
+func (c *Cluster) Map(ctx context.Context) (m Map, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	st, err := c.stores(ctx)
+	if err != nil {
+		return m, err
+	}
+	e, err := st.maps.Get(ctx, mapKey)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		return m, c.missing()
+	case err != nil:
+		return m, failure(err, "read the map")
+	}
+	if err := wire.Unmarshal(e.Value(), &m); err != nil {
+		return m, fmt.Errorf("%w: the map of the cluster: %w", ErrFormat, err)
+	}
+	m.version = e.Revision()
+	return m, m.check()
+}
+
+// Change changes the map by a function, again as often as others change it at the same time.
+func (c *Cluster) Change(ctx context.Context, change func(*Map) error) (Map, error) {
+	for {
+		m, err := c.Map(ctx)
+		if err != nil {
+			return m, err
+		}
+		if err := change(&m); err != nil {
+			return m, err
+		}
+		if err := m.check(); err != nil {
+			return m, err
+		}
+		body, err := json.Marshal(m)
+		if err != nil {
+			return m, err
+		}
+		st, err := c.stores(ctx)
+		if err != nil {
+			return m, err
+		}
+		version, err := st.maps.Update(ctx, mapKey, body, m.version)
+		if errors.Is(err, jetstream.ErrKeyExists) { // another version
+			continue
+		}
+		m.version = version
+		return m, failure(err, "store the map")
+	}
+}
+
+// Watch calls f with the map, and with every later version, until the context ends or f returns false.
+func (c *Cluster) Watch(ctx context.Context, f func(Map) bool) error {
+	var seen uint64
+	for ctx.Err() == nil {
+		m, err := c.Map(ctx)
+		if errors.Is(err, ErrNoCluster) || errors.Is(err, ErrFormat) {
+			return err
+		}
+		if err == nil && m.version > seen {
+			if seen = m.version; !f(m) {
+				return nil
+			}
+		}
+		c.await(ctx, seen)
+	}
+	return ctx.Err()
+}
+
+// await returns once the map may have another version than one that was seen, after two seconds at last.
+func (c *Cluster) await(ctx context.Context, seen uint64) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	st, err := c.stores(ctx)
+	if err == nil {
+		var w jetstream.KeyWatcher
+		if w, err = st.maps.Watch(ctx, mapKey); err == nil {
+			defer func() { _ = w.Stop() }()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case e := <-w.Updates():
+					if e != nil && e.Revision() > seen {
+						return
+					}
+				}
+			}
+		}
+	}
+	<-ctx.Done()
+}
+
+// NodeInfo is what a node says about itself.
+type NodeInfo struct {
+	ID      string            `json:"id"`
+	Address string            `json:"address"` // the URL of its server
+	Shards  map[string]Status `json:"shards"`
+}
+
+// States of a shard on a node.
+const (
+	Restoring = "restoring" // the node copies a snapshot
+	Following = "following" // it serves the shard, and applies the log
+	Stopped   = "stopped"   // it serves nothing; Error says why
+)
+
+// Status is the state of a shard on a node.
+type Status struct {
+	Epoch    int    `json:"epoch"`
+	Applied  uint64 `json:"applied"`            // the sequence of the last message that is in the file
+	Last     uint64 `json:"last"`               // that of the last message of the log, a second ago
+	Snapshot uint64 `json:"snapshot,omitempty"` // that of the newest snapshot
+	State    string `json:"state"`
+	Lost     bool   `json:"lost,omitempty"` // the node has messages that the log has lost
+	// Final is the last sequence of the log that a part of a split follows, once it has applied it.
+	Final   uint64 `json:"final,omitempty"`
+	Foreign uint64 `json:"foreign,omitempty"` // messages of other programs, which changed nothing
+	Error   string `json:"error,omitempty"`   // what prevents progress
+}
+
+// Announce stores what a node says about itself, for the time of a Lease.
+func (c *Cluster) Announce(ctx context.Context, n *NodeInfo) error {
+	body, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	st, err := c.stores(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = st.nodes.Put(ctx, "node."+n.ID, body)
+	return failure(err, "announce node "+n.ID)
+}
+
+// Nodes returns the nodes that have announced themselves during the last Lease, by the clock of the servers.
+func (c *Cluster) Nodes(ctx context.Context) ([]NodeInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	st, err := c.stores(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w, err := st.nodes.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, failure(err, "list the nodes")
+	}
+	defer func() { _ = w.Stop() }()
+	var out []NodeInfo
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, failure(ctx.Err(), "list the nodes")
+		case e := <-w.Updates():
+			if e == nil {
+				return out, nil
+			}
+			var n NodeInfo
+			if json.Unmarshal(e.Value(), &n) == nil {
+				out = append(out, n)
+			}
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package shardlog_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/anndb/anndb/cluster/clustertest"
+	"github.com/anndb/anndb/cluster/shardlog"
+)
+
+func message(i int) *shardlog.Message { return &shardlog.Message{Drop: fmt.Sprint("c", i)} }
+
+// TestLog publishes messages to a log, some of them twice, and reads them.
+func TestLog(t *testing.T) {
+	servers := clustertest.Start(t, 1)
+	c := servers.Connect("a")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if _, err := c.Map(ctx); !errors.Is(err, shardlog.ErrNoCluster) {
+		t.Fatalf("no cluster: %v", err)
+	}
+	m, err := c.Create(ctx, shardlog.Ranges(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Create(ctx, shardlog.Ranges(2)); !errors.Is(err, shardlog.ErrExists) {
+		t.Fatalf("again: %v", err)
+	}
+	s := &m.Shards[0]
+	for i := range 500 {
+		for range 1 + i%2 {
+			sequence, err := c.Publish(ctx, s, fmt.Sprint(i), message(i))
+			if err != nil || sequence != uint64(i+1) {
+				t.Fatalf("message %d has sequence %d, %v", i, sequence, err)
+			}
+		}
+	}
+	l, err := c.OpenLog(ctx, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enough := errors.New("enough")
+	var mark shardlog.Mark
+	next := uint64(101)
+	err = l.Read(ctx, 100, func(entries []shardlog.Entry) error {
+		for _, e := range entries {
+			if e.Sequence != next || e.Drop != fmt.Sprint("c", next-1) || e.Err != nil {
+				t.Errorf("entry %d: %+v", next, e)
+			}
+			mark = e.Mark
+			next++
+		}
+		if next > 500 {
+			return enough
+		}
+		return nil
+	})
+	if err != enough {
+		t.Fatal(err)
+	}
+	if last, err := l.Check(ctx, 500, mark); last != 500 || err != nil {
+		t.Errorf("check: %d, %v", last, err)
+	}
+	if _, err := l.Check(ctx, 500, shardlog.Mark{}); !errors.Is(err, shardlog.ErrLogLost) {
+		t.Errorf("another mark: %v", err)
+	}
+	if _, err := l.Check(ctx, 501, mark); !errors.Is(err, shardlog.ErrLogLost) {
+		t.Errorf("a sequence too many: %v", err)
+	}
+	if err := l.Purge(ctx, 200); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Check(ctx, 199, shardlog.Mark{}); !errors.Is(err, shardlog.ErrBehind) {
+		t.Errorf("purged: %v", err)
+	}
+	if _, err := l.Check(ctx, 200, shardlog.Mark{}); err != nil {
+		t.Errorf("the last one purged: %v", err)
+	}
+	large := &shardlog.Message{Drop: string(bytes.Repeat([]byte("x"), 9<<20))}
+	if _, err := c.Publish(ctx, s, "large", large); !errors.Is(err, shardlog.ErrTooLarge) {
+		t.Errorf("large: %v", err)
+	}
+	if sequence, found, err := c.Find(ctx, s, "490"); sequence != 491 || !found || err != nil {
+		t.Errorf("find: %d, %v, %v", sequence, found, err)
+	}
+	if final, err := c.Seal(ctx, s); final != 500 || err != nil {
+		t.Errorf("seal: %d, %v", final, err)
+	}
+	if _, err := c.Publish(ctx, s, "late", message(1)); !errors.Is(err, shardlog.ErrSealed) {
+		t.Errorf("sealed: %v", err)
+	}
+	if err := c.DeleteLog(ctx, &m.Shards[1]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Publish(ctx, &m.Shards[1], "x", message(1)); !errors.Is(err, shardlog.ErrLogLost) {
+		t.Errorf("no log: %v", err)
+	}
+	_, err = shardlog.Connect(ctx, &shardlog.Options{URL: servers.URLWith("anndb:wrong")})
+	if !errors.Is(err, shardlog.ErrRefused) {
+		t.Errorf("a wrong password: %v", err)
+	}
+}
+
+// TestMapChanges has several writers change the map at the same time.
+func TestMapChanges(t *testing.T) {
+	servers := clustertest.Start(t, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	c := servers.Connect("a")
+	if _, err := c.Create(ctx, shardlog.Ranges(1)); err != nil {
+		t.Fatal(err)
+	}
+	const writers, each = 4, 10
+	done := make(chan error)
+	for i := range writers {
+		go func() {
+			own := servers.Connect("a")
+			var err error
+			for j := 0; j < each && err == nil; j++ {
+				_, err = own.Change(ctx, func(m *shardlog.Map) error {
+					m.Shards[0].Joining = append(m.Shards[0].Joining, fmt.Sprint(i, "-", j))
+					return nil
+				})
+			}
+			done <- err
+		}()
+	}
+	for range writers {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := 0
+	err := c.Watch(ctx, func(m shardlog.Map) bool { last = len(m.Shards[0].Joining); return last < writers*each })
+	if err != nil || last != writers*each {
+		t.Errorf("%d changes, %v", last, err)
+	}
+	if _, err := c.Change(ctx, func(m *shardlog.Map) error { m.Shards[0].First = 1; return nil }); err == nil {
+		t.Error("a map with a gap is stored")
+	}
+	err = c.Announce(ctx, &shardlog.NodeInfo{ID: "n", Address: "http://x", Shards: map[string]shardlog.Status{"0": {Applied: 7}}})
+	nodes, listErr := c.Nodes(ctx)
+	if err != nil || listErr != nil || len(nodes) != 1 || nodes[0].Shards["0"].Applied != 7 {
+		t.Errorf("%v, %v, %v", nodes, err, listErr)
+	}
+}

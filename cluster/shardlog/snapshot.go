@@ -1,0 +1,95 @@
+package shardlog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Snapshot is a backup of a shard's file in the object store.
+type Snapshot struct {
+	Shard    string
+	Epoch    int
+	Sequence uint64 // of the last message that it has
+	Bytes    uint64
+	Time     time.Time
+}
+
+func (s *Snapshot) name() string { return fmt.Sprintf("%s/%d/%d", s.Shard, s.Epoch, s.Sequence) }
+
+// PutSnapshot stores a backup. It replaces one of the same sequence.
+func (c *Cluster) PutSnapshot(ctx context.Context, s *Snapshot, backup io.Reader) error {
+	st, err := c.stores(ctx)
+	if err != nil {
+		return err
+	}
+	o := jetstream.ObjectMeta{Name: s.name(), Opts: &jetstream.ObjectMetaOptions{ChunkSize: 256 << 10}}
+	_, err = st.snapshots.Put(ctx, o, backup)
+	return failure(err, "store snapshot "+s.name())
+}
+
+// Snapshots returns the snapshots of a shard, the newest first.
+func (c *Cluster) Snapshots(ctx context.Context, shard string) (out []Snapshot, err error) {
+	st, err := c.stores(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := st.snapshots.List(ctx)
+	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil, failure(err, "list snapshots")
+	}
+	for _, info := range list {
+		parts := strings.Split(info.Name, "/")
+		if len(parts) != 3 || parts[0] != shard {
+			continue
+		}
+		epoch, err1 := strconv.Atoi(parts[1])
+		sequence, err2 := strconv.ParseUint(parts[2], 10, 64)
+		if err1 == nil && err2 == nil {
+			out = append(out, Snapshot{shard, epoch, sequence, info.Size, info.ModTime})
+		}
+	}
+	slices.SortFunc(out, func(a, b Snapshot) int {
+		return cmp.Or(cmp.Compare(b.Epoch, a.Epoch), cmp.Compare(b.Sequence, a.Sequence))
+	})
+	return out, nil
+}
+
+// GetSnapshot writes a snapshot to w. Errors: ErrCorrupt if it is damaged, which may be known only after all
+// has been written.
+func (c *Cluster) GetSnapshot(ctx context.Context, s *Snapshot, w io.Writer) error {
+	st, err := c.stores(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := st.snapshots.Get(ctx, s.name())
+	if err != nil {
+		return failure(err, "read snapshot "+s.name())
+	}
+	n, err := io.Copy(w, r)
+	err = errors.Join(err, r.Close(), r.Error())
+	switch {
+	case errors.Is(err, jetstream.ErrDigestMismatch):
+		return fmt.Errorf("%w: snapshot %s: %w", ErrCorrupt, s.name(), err)
+	case err == nil && uint64(n) != s.Bytes:
+		return fmt.Errorf("%w: snapshot %s has %d of %d bytes", ErrCorrupt, s.name(), n, s.Bytes)
+	}
+	return failure(err, "read snapshot "+s.name())
+}
+
+// DeleteSnapshot deletes a snapshot.
+func (c *Cluster) DeleteSnapshot(ctx context.Context, s *Snapshot) error {
+	st, err := c.stores(ctx)
+	if err != nil {
+		return err
+	}
+	return failure(st.snapshots.Delete(ctx, s.name()), "delete snapshot "+s.name())
+}
