@@ -10,6 +10,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/grouped"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/internal/where"
@@ -67,6 +68,9 @@ type rowAsk struct {
 	words words
 	// passing are the rows that pass the filter of the search.
 	passing where.Passing
+	// group is set in a search of several collections, terms are then those of a text.
+	group *grouped.Ask
+	terms []vector.Feature
 }
 
 // both reports whether the query has both parts.
@@ -145,6 +149,9 @@ func searchPart(
 		s.Vector = a.q.Vector
 	case st.Entry.Text != nil:
 		s.Features = a.features.features
+		if err := a.countOver(st, s); err != nil {
+			return "", err
+		}
 		if s.LeastPairs = st.Entry.Text.Pairs; s.LeastPairs > 0 {
 			var err error
 			if s.Pairs, err = pairsOf(st, s.Features); err != nil {

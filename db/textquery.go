@@ -26,6 +26,12 @@ func textQuery(st *state.Collection, a *rowAsk) error {
 	if err != nil {
 		return err
 	}
+	if a.group != nil && a.group.Stored {
+		if a.terms, err = termsOf(a.q.Text, st.Entry.Text); err == nil {
+			a.features, err = numberFeatures(st, a.terms)
+		}
+		return err
+	}
 	q, err := text.ParseQuery(a.q.Text, analyze)
 	if err != nil {
 		return fmt.Errorf("%w: %w", fail.Text, err)
@@ -47,7 +53,7 @@ func textQuery(st *state.Collection, a *rowAsk) error {
 			}
 		}
 	}
-	a.words = words{analyze, q.Required, q.Excluded}
+	a.words, a.terms = words{analyze, q.Required, q.Excluded}, known
 	a.features, err = numberFeatures(st, known)
 	return err
 }

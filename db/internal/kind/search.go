@@ -28,6 +28,12 @@ type Ask struct {
 	// Pairs are those features, ascending, that count only if at least LeastPairs rows have them.
 	Pairs      []uint32
 	LeastPairs int
+	// Over, if not nil, are the rows with terms of several collections, and RowsOver how many of them have each
+	// feature. Those of the collection count otherwise.
+	Over     *Corpus
+	RowsOver []int
+	// CountOnly asks for Counted and RowsWith in place of rows.
+	CountOnly bool
 	// K is the largest number of rows to find, at least 1.
 	K int
 	// Radius is the largest distance of a row that is found, infinity for all.
@@ -52,6 +58,9 @@ type Search struct {
 	Stats    query.Stats
 	Postings postings.Stats
 	Why      []*query.Explanation // of the rows of Found, if Ask.Explain is set
+	// Counted are the rows of the collection that have terms, RowsWith how many of them have each feature.
+	Counted  Corpus
+	RowsWith []int
 
 	// Unit and Keys are memory of the caller.
 	Unit vector.Sparse
@@ -66,10 +75,9 @@ type Search struct {
 	second *Search
 
 	// bm25 has the parameters of a search by terms and the mean length of rows, weights the weights of
-	// the terms; have and fresh are memory.
+	// the terms; row and fresh are memory.
 	bm25    *postings.BM25
 	weights vector.Sparse
-	have    []int
 	row     vector.Sparse
 	fresh   []uint32
 }

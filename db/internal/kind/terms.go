@@ -51,30 +51,34 @@ func (s *SparseSet) AddRowsWith(ctx context.Context, to *roaring.Bitmap, f uint3
 // an index was built of; a filter does not change them.
 func (s *Search) ByTerms(ctx context.Context, set *SparseSet, c *Collection, x TermLists) error {
 	q := s.Features
-	s.have = slices.Grow(s.have[:0], q.Len())[:q.Len()]
-	clear(s.have)
-	var of Corpus
-	if x.Count != nil {
-		x.Count(q, s.have, &of)
+	s.RowsWith = slices.Grow(s.RowsWith[:0], q.Len())[:q.Len()]
+	clear(s.RowsWith)
+	s.Counted = Corpus{}
+	if x.Count != nil && s.Over == nil {
+		x.Count(q, s.RowsWith, &s.Counted)
 	}
-	if err := s.countFresh(ctx, set, x.Covered, &of); err != nil {
+	if err := s.countFresh(ctx, set, x.Covered); err != nil || s.CountOnly {
 		return err
+	}
+	of, have := s.Counted, s.RowsWith
+	if s.Over != nil {
+		of, have = *s.Over, s.RowsOver
 	}
 	p := *c.BM25
 	p.Mean = of.Mean()
 	s.bm25 = &p
 	s.weights.Index, s.weights.Value = s.weights.Index[:0], s.weights.Value[:0]
 	for i, n := range q.Value {
-		if s.have[i] < 0 || s.have[i] > of.Rows {
-			return fail.Corruptf(c.Name, "%d rows have feature %d, and %d have any", s.have[i], q.Index[i], of.Rows)
+		if have[i] < 0 || have[i] > of.Rows {
+			return fail.Corruptf(c.Name, "%d rows have feature %d, and %d have any", have[i], q.Index[i], of.Rows)
 		}
-		if s.have[i] < s.LeastPairs {
+		if have[i] < s.LeastPairs {
 			if _, pair := slices.BinarySearch(s.Pairs, q.Index[i]); pair {
 				continue // a row that has it has its words
 			}
 		}
 		s.weights.Index = append(s.weights.Index, q.Index[i])
-		s.weights.Value = append(s.weights.Value, n*postings.IDF(of.Rows, s.have[i]))
+		s.weights.Value = append(s.weights.Value, n*postings.IDF(of.Rows, have[i]))
 	}
 	if x.Find != nil {
 		if err := s.WidenHits(func(k int) error { return x.Find(s.weights, p.Mean, k) }); err != nil {
@@ -91,14 +95,14 @@ func (s *Search) ByTerms(ctx context.Context, set *SparseSet, c *Collection, x T
 
 // countFresh counts the rows from the given one on, and collects those that may be found and have a term of
 // the query.
-func (s *Search) countFresh(ctx context.Context, set *SparseSet, from int, of *Corpus) error {
+func (s *Search) countFresh(ctx context.Context, set *SparseSet, from int) error {
 	s.fresh = s.fresh[:0]
 	return set.EachLive(ctx, from, func(row uint32, x vector.Sparse) {
-		of.Add(Length(x))
+		s.Counted.Add(Length(x))
 		matches := false
 		for j, f := range s.Features.Index {
 			if x.At(f) > 0 {
-				s.have[j]++
+				s.RowsWith[j]++
 				matches = true
 			}
 		}

@@ -1,0 +1,230 @@
+// Package group searches several collections, of one file or of several, as one: the answers are those of one
+// collection that has the rows of all, in the order of the parts. The guide says what is exact.
+package group
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/where"
+	"github.com/anndb/anndb/internal/par"
+)
+
+// Group is several collections with the same schema, safe for concurrent use. Keys should be unique in all of
+// them: of several rows with one key Get finds that of the first part.
+type Group struct {
+	parts []Part
+	infos []db.CollectionInfo
+	only  *db.Collection // the only part, if it is one of this process
+	held  []*db.Snapshot
+}
+
+// Source is a collection of an open file.
+type Source struct {
+	DB         *db.DB
+	Collection string
+}
+
+// Open returns a group of collections in their latest state: it holds one snapshot of each file until Release.
+func Open(ctx context.Context, sources ...Source) (g *Group, err error) {
+	snapshots := map[*db.DB]*db.Snapshot{}
+	var held []*db.Snapshot
+	defer func() {
+		if err != nil {
+			release(held)
+		}
+	}()
+	parts := make([]Part, len(sources))
+	for i, s := range sources {
+		at := snapshots[s.DB]
+		if at == nil {
+			if at, err = s.DB.Snapshot(); err != nil {
+				return nil, err
+			}
+			snapshots[s.DB] = at
+			held = append(held, at)
+		}
+		parts[i] = Of(at.Collection(s.Collection))
+	}
+	if g, err = New(ctx, parts...); err == nil {
+		g.held = held
+	}
+	return g, err
+}
+
+// New returns a group of parts. The schemas of all must be equal, but for their Weight, Float32, Numbering and
+// Meta, which are those of the first one.
+func New(ctx context.Context, parts ...Part) (*Group, error) {
+	if len(parts) == 0 {
+		return nil, fmt.Errorf("%w: a group without collections", fail.Option)
+	}
+	g := &Group{parts: parts, infos: make([]db.CollectionInfo, len(parts))}
+	err := g.each(ctx, func(i int) (err error) {
+		g.infos[i], err = parts[i].Info(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	form := func(s db.Schema) db.Schema {
+		s.Weight, s.Float32, s.Numbering, s.Meta = 0, false, "", nil
+		return s
+	}
+	first := &g.infos[0]
+	for i := range g.infos[1:] {
+		if x := &g.infos[1+i]; !reflect.DeepEqual(form(x.Schema), form(first.Schema)) {
+			return nil, fmt.Errorf("%w: the rows of %q, part %d of a group, have another form than those of %q: "+
+				"the schemas must be equal", fail.Option, x.Name, 1+i, first.Name)
+		}
+	}
+	if l, ok := parts[0].(local); ok && len(parts) == 1 {
+		g.only = &l.Collection
+	}
+	return g, nil
+}
+
+// Release releases the snapshots of Open. The group must not be used afterwards.
+func (g *Group) Release() { release(g.held) }
+
+func release(held []*db.Snapshot) {
+	for _, s := range held {
+		s.Release()
+	}
+}
+
+// each calls f for all parts at once. Errors have the number of the part.
+func (g *Group) each(ctx context.Context, f func(i int) error) error {
+	if err := fail.Context(ctx); err != nil {
+		return err
+	}
+	n := len(g.parts)
+	return par.Each(ctx, par.Work{N: n, Workers: n}, func(i int) error {
+		err := f(i)
+		if err != nil && n > 1 {
+			err = fail.Wrapf(err, "part %d of %d", i, n)
+		}
+		return err
+	})
+}
+
+// Info describes the rows of all parts as those of one collection, with the name of the first one.
+func (g *Group) Info() db.CollectionInfo {
+	out := g.infos[0]
+	for _, x := range g.infos[1:] {
+		out.Live, out.Rows, out.Sealed = out.Live+x.Live, out.Rows+x.Rows, out.Sealed+x.Sealed
+		out.Features, out.Expires = max(out.Features, x.Features), out.Expires || x.Expires
+		out.Indexes = slices.Concat(out.Indexes, x.Indexes)
+		out.Attributes = slices.Concat(out.Attributes, x.Attributes)
+	}
+	for _, names := range []*[]string{&out.Indexes, &out.Attributes} {
+		*names = slices.Compact(slices.Sorted(slices.Values(*names)))
+	}
+	return out
+}
+
+// Get returns the row with the key, and the number of its part.
+func (g *Group) Get(ctx context.Context, key []byte) (row db.Row, part int, err error) {
+	found := make([][]db.Row, len(g.parts))
+	err = g.each(ctx, func(i int) (err error) {
+		found[i], err = g.parts[i].Rows(ctx, [][]byte{key})
+		return err
+	})
+	if err != nil {
+		return row, 0, err
+	}
+	for i, rows := range found {
+		if len(rows) > 0 {
+			return rows[0], i, nil
+		}
+	}
+	return row, 0, fmt.Errorf("%w: key %q in %d collections", db.ErrNotFound, key, len(g.parts))
+}
+
+// Count returns the number of rows that a filter selects; nil selects all.
+func (g *Group) Count(ctx context.Context, f *filter.Filter) (n int, err error) {
+	filters, err := g.filters(f)
+	if err != nil {
+		return 0, err
+	}
+	counts := make([]int, len(g.parts))
+	err = g.each(ctx, func(i int) (err error) {
+		counts[i], err = g.parts[i].Count(ctx, filters[i])
+		return err
+	})
+	for _, c := range counts {
+		n += c
+	}
+	return n, err
+}
+
+// Labels returns the number of rows of each label, as db.Collection.Labels.
+func (g *Group) Labels(ctx context.Context) (map[string]int, error) {
+	found := make([]map[string]int, len(g.parts))
+	err := g.each(ctx, func(i int) (err error) {
+		found[i], err = g.parts[i].Labels(ctx)
+		return err
+	})
+	out := map[string]int{}
+	for _, labels := range found {
+		for label, n := range labels {
+			out[label] += n
+		}
+	}
+	return out, err
+}
+
+// filters returns a filter for each part, which would refuse attributes that only rows of others have. What no
+// part knows is left for the first one to refuse.
+func (g *Group) filters(f *filter.Filter) ([]*filter.Filter, error) {
+	out := make([]*filter.Filter, len(g.parts))
+	for i := range out {
+		out[i] = f
+	}
+	if f == nil || len(out) == 1 {
+		return out, nil
+	}
+	for i := range out {
+		out[i] = filter.Of(where.Without(f.Expr(), func(name string) bool {
+			return g.knows(i, name) || !g.known(name)
+		}))
+	}
+	return out, nil
+}
+
+// knows reports whether rows of a part have had an attribute, known whether rows of any part have.
+func (g *Group) knows(part int, attribute string) bool {
+	return slices.Contains(g.infos[part].Attributes, attribute)
+}
+
+func (g *Group) known(attribute string) bool {
+	return slices.ContainsFunc(g.infos, func(x db.CollectionInfo) bool {
+		return slices.Contains(x.Attributes, attribute)
+	})
+}
+
+// names returns different names, in their order.
+func names(list []string) (out []string) {
+	for _, s := range list {
+		if s != "" && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// place is a row in the order of all: by what the search says, then by part and number.
+type place struct {
+	part, at int // the hit of an answer
+	row      uint32
+	order    float64 // the smallest first
+}
+
+func (x place) compare(y place) int {
+	return cmp.Or(cmp.Compare(x.order, y.order), cmp.Compare(x.part, y.part), cmp.Compare(x.row, y.row))
+}

@@ -1,0 +1,354 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/db/internal/fail"
+)
+
+// Result is the answer to a search.
+type Result struct {
+	db.Result
+	Parts []int // the number of the part of each hit
+}
+
+// defaultK is that of db.SearchOptions.
+const defaultK = 10
+
+// Search finds the rows nearest to the query in all parts, as db.Collection.Search does in one collection that
+// has the rows of all in the order of the parts. Result.Stats has the work of all parts.
+func (g *Group) Search(ctx context.Context, q db.Query, o *db.SearchOptions) (res Result, err error) {
+	if o == nil {
+		o = &db.SearchOptions{}
+	}
+	if g.only != nil {
+		res.Result, err = g.only.Search(ctx, q, o)
+		res.Parts = make([]int, len(res.Hits))
+		return res, err
+	}
+	s := &search{g: g, q: q, o: *o, k: o.K, answers: make([]Answer, len(g.parts))}
+	if err := s.prepare(ctx); err != nil {
+		return res, err
+	}
+	near, match, err := s.find(ctx)
+	if err != nil {
+		return res, err
+	}
+	return s.result(ctx, o, s.byOne(near, match))
+}
+
+// search is a search of all parts.
+type search struct {
+	g       *Group
+	q       db.Query
+	o       db.SearchOptions // those of the parts
+	k       int              // of hits, 0 for all within the radius
+	depth   int              // of rows that either part of the query finds in all parts, 0 for all
+	ask     Ask
+	filters []*filter.Filter
+	self    *place // the row that the query was read from
+	answers []Answer
+}
+
+// prepare reads the row of a query by key, and counts the terms of a text.
+func (s *search) prepare(ctx context.Context) (err error) {
+	o := &s.o
+	if len(o.Rank.Boosts) > 0 || o.Rank.Diversity > 0 || o.Rank.PerGroup > 0 {
+		return fmt.Errorf("%w: boosts, diversity and groups of hits, and the search is of %d collections",
+			fail.Option, len(s.g.parts))
+	}
+	if s.filters, err = s.g.filters(o.Where); err != nil {
+		return err
+	}
+	if s.k == 0 && o.Radius == nil {
+		s.k = defaultK
+	}
+	if s.k != 0 {
+		s.depth = s.k + len(o.After)
+	}
+	o.After = nil
+	if s.q.Key != nil {
+		if err := s.like(ctx); err != nil {
+			return err
+		}
+	}
+	if s.q.Vector != nil && (s.q.Text != "" || s.q.Sparse.Len() > 0 || len(s.q.Features) > 0) {
+		return fmt.Errorf("%w: a vector and a text or features, and the search is of %d collections", fail.Option,
+			len(s.g.parts))
+	}
+	if info := &s.g.infos[0]; info.Text == nil || s.q.Text == "" && info.Dim > 0 {
+		return nil
+	}
+	terms := make([]Terms, len(s.g.parts))
+	err = s.g.each(ctx, func(i int) (err error) {
+		terms[i], err = s.g.parts[i].Terms(ctx, s.q, &s.ask)
+		return err
+	})
+	s.ask.Terms = &Terms{}
+	for i := range terms {
+		s.ask.Terms.Add(&terms[i])
+	}
+	return err
+}
+
+// like makes the row with the key of the query the query.
+func (s *search) like(ctx context.Context) error {
+	if q := &s.q; q.Vector != nil || q.Sparse.Len() > 0 || len(q.Features) > 0 || q.Text != "" {
+		return fmt.Errorf("%w: a query with a key and a vector or features", fail.Option)
+	}
+	r, part, err := s.g.Get(ctx, s.q.Key)
+	if err != nil {
+		return fail.Wrapf(err, "query like a stored row")
+	}
+	s.q = db.Query{Vector: r.Vector, Sparse: r.Sparse, Features: r.Features, Text: r.Text}
+	s.self, s.ask.Stored = &place{part: part, row: r.Row}, true
+	if s.depth > 0 {
+		s.depth++
+	}
+	return nil
+}
+
+// A part is asked for few rows first if many are needed: of rows in no order it has about its share.
+const (
+	fewRows = 32
+	spread  = 4 // standard deviations of the number of rows in one of many parts
+)
+
+// few returns how many of the best rows a part is asked for first.
+func few(depth, parts int) int {
+	share := float64(depth) / float64(parts)
+	return min(depth, max(fewRows, int(math.Ceil(share+spread*math.Sqrt(share)))))
+}
+
+// find asks the parts, and returns the rows that the vector of the query finds in all of them and those that
+// its features find, the best first.
+func (s *search) find(ctx context.Context) (near, match []place, err error) {
+	todo := make([]bool, len(s.answers))
+	for i := range todo {
+		todo[i] = true
+	}
+	for asked := few(s.depth, len(todo)); ; asked = s.depth {
+		err := s.g.each(ctx, func(i int) (err error) {
+			if !todo[i] {
+				return nil
+			}
+			o := s.o
+			o.K, o.Where = asked, s.filters[i]
+			s.answers[i], err = s.g.parts[i].Search(ctx, s.q, &o, &s.ask)
+			if n := len(s.answers[i].Found); err == nil && n != len(s.answers[i].Hits) {
+				err = fmt.Errorf("group: an answer with %d hits and the order of %d", len(s.answers[i].Hits), n)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		near = s.merge(func(f *Found) (float64, bool) {
+			if f.Near == nil {
+				return 0, false
+			}
+			return float64(*f.Near), true
+		})
+		match = s.merge(func(f *Found) (float64, bool) {
+			if f.Match == nil {
+				return 0, false
+			}
+			return -*f.Match, true
+		})
+		if asked == s.depth {
+			return s.cut(near), s.cut(match), nil
+		}
+		more := false
+		for i := range todo {
+			todo[i] = s.mayHaveMore(i, asked, near) || s.mayHaveMore(i, asked, match)
+			more = more || todo[i]
+		}
+		if !more {
+			return s.cut(near), s.cut(match), nil
+		}
+	}
+}
+
+// merge returns the rows that have an order, the first first.
+func (s *search) merge(order func(f *Found) (float64, bool)) (all []place) {
+	for part := range s.answers {
+		a := &s.answers[part]
+		for at := range a.Found {
+			if by, found := order(&a.Found[at]); found {
+				all = append(all, place{part: part, at: at, row: a.Hits[at].Row, order: by})
+			}
+		}
+	}
+	slices.SortFunc(all, place.compare)
+	return all
+}
+
+// mayHaveMore reports whether a part that was asked for so many rows may have others among the best of all:
+// all that it has found are.
+func (s *search) mayHaveMore(part, asked int, all []place) bool {
+	n := 0
+	for _, x := range all[:min(s.depth, len(all))] {
+		if x.part == part {
+			n++
+		}
+	}
+	return n == asked
+}
+
+// cut leaves the best rows.
+func (s *search) cut(all []place) []place {
+	if s.depth == 0 {
+		return all
+	}
+	return all[:min(s.depth, len(all))]
+}
+
+// withoutSelf leaves out the row that the query was read from.
+func (s *search) withoutSelf(all []place) []place {
+	if s.self == nil {
+		return all
+	}
+	return slices.DeleteFunc(all, func(x place) bool { return x.part == s.self.part && x.row == s.self.row })
+}
+
+// byOne returns the rows that the only part of the query has found, in the order of their distances as users
+// see them: of some that differ by rounding only, the first row comes first.
+func (s *search) byOne(near, match []place) []place {
+	var all []place
+	if len(near) > 0 {
+		all = s.withoutSelf(near)
+		s.sort(all[:s.most(all)])
+	} else {
+		s.sort(match)
+		all = s.withoutSelf(match)
+	}
+	return all[:s.most(all)]
+}
+
+// most returns the number of the rows that the hits are among, without that of the query.
+func (s *search) most(all []place) int {
+	switch {
+	case s.depth == 0:
+		return len(all)
+	case s.self != nil:
+		return min(s.depth-1, len(all))
+	}
+	return min(s.depth, len(all))
+}
+
+// sort orders rows by their distances as users see them.
+func (s *search) sort(all []place) {
+	for i := range all {
+		x := &all[i]
+		x.order = float64(s.answers[x.part].Hits[x.at].Distance)
+	}
+	slices.SortFunc(all, place.compare)
+}
+
+// result returns the hits: the first rows that are not on the pages before.
+func (s *search) result(ctx context.Context, o *db.SearchOptions, all []place) (res Result, err error) {
+	seen := map[string]bool{}
+	for i := range o.After {
+		seen[string(o.After[i].Key)] = true
+	}
+	for _, x := range all {
+		h := &s.answers[x.part].Hits[x.at]
+		if seen[string(h.Key)] {
+			continue
+		}
+		if s.k > 0 && len(res.Hits) == s.k {
+			break
+		}
+		res.Hits, res.Parts = append(res.Hits, *h), append(res.Parts, x.part)
+	}
+	s.describe(&res.Result)
+	return res, s.include(ctx, o.Include, &res)
+}
+
+// include reads what the options include of the hits' rows, where the parts have not.
+func (s *search) include(ctx context.Context, parts db.Content, res *Result) error {
+	at := make([]map[string]*db.Hit, len(s.answers))
+	keys := make([][][]byte, len(s.answers))
+	for i := range res.Hits {
+		h, part := &res.Hits[i], res.Parts[i]
+		if s.answers[part].Full || parts == 0 {
+			continue
+		}
+		if at[part] == nil {
+			at[part] = map[string]*db.Hit{}
+		}
+		at[part][string(h.Key)] = h
+		keys[part] = append(keys[part], h.Key)
+	}
+	return s.g.each(ctx, func(i int) error {
+		if len(keys[i]) == 0 {
+			return nil
+		}
+		rows, err := s.g.parts[i].Rows(ctx, keys[i])
+		for j := range rows {
+			if h := at[i][string(rows[j].Key)]; h != nil {
+				fill(h, &rows[j], parts)
+			}
+		}
+		return err
+	})
+}
+
+// fill copies parts of a row to a hit.
+func fill(h *db.Hit, r *db.Row, parts db.Content) {
+	if parts&db.Labels != 0 {
+		h.Labels = r.Labels
+	}
+	if parts&db.Attributes != 0 {
+		h.Attributes = r.Attributes
+	}
+	if parts&db.Text != 0 {
+		h.Text = r.Text
+	}
+	if parts&db.Payload != 0 {
+		h.Payload = r.Payload
+	}
+}
+
+// describe sums up the work of the parts, of which the first that was searched decides how it was done.
+func (s *search) describe(res *db.Result) {
+	var index []string
+	unknown := map[string]int{}
+	t := &res.Stats
+	for i := range s.answers {
+		a := &s.answers[i]
+		index = append(index, a.Index)
+		x := &a.Stats
+		if t.Way == 0 {
+			t.Way, t.Width, t.Recall = x.Way, x.Width, x.Recall
+		}
+		t.Recall = min(t.Recall, x.Recall)
+		t.OfScan = max(t.OfScan, x.OfScan)
+		t.Far = t.Far || x.Far
+		for _, n := range []struct{ sum, of *int }{
+			{&t.Passing, &x.Passing}, {&t.Leaves, &x.Leaves}, {&t.Labels, &x.Labels},
+			{&t.Candidates, &x.Candidates}, {&t.Sketched, &x.Sketched}, {&t.Exact, &x.Exact},
+			{&t.Hopped, &x.Hopped}, {&t.Fresh, &x.Fresh}, {&t.Widened, &x.Widened},
+			{&t.Postings.Candidates, &x.Postings.Candidates}, {&t.Postings.Scored, &x.Postings.Scored},
+			{&t.Postings.Pruned, &x.Postings.Pruned}, {&t.Postings.Postings, &x.Postings.Postings},
+			{&t.Postings.Bytes, &x.Postings.Bytes},
+		} {
+			*n.sum += *n.of
+		}
+		for _, name := range x.Unknown {
+			unknown[name]++
+		}
+	}
+	for _, name := range s.answers[0].Stats.Unknown {
+		if unknown[name] == len(s.answers) {
+			t.Unknown = append(t.Unknown, name)
+		}
+	}
+	res.Index = strings.Join(names(index), ", ")
+}
