@@ -3,34 +3,15 @@ package db
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"math"
 	"slices"
 
 	"github.com/anndb/anndb/db/explain"
+	"github.com/anndb/anndb/db/internal/fusion"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/db/rank"
 	"github.com/anndb/anndb/vector"
 )
-
-// fusion is how a search by a vector and by a text or features ranks the rows that it finds by either.
-type fusion struct {
-	weight     float64 // of the vector
-	reciprocal bool
-}
-
-const (
-	rankOffset   = 60 // of reciprocal ranks
-	leastDepth   = 100
-	depthOfParts = 2
-	moreDepth    = 4 // times as deep if groups leave too few hits
-)
-
-// fusionOf returns the fusion of a search.
-func fusionOf(st *state.Collection, o *rank.Options) fusion {
-	return fusion{cmp.Or(o.Weight, st.Entry.Weight, rank.DefaultWeight), o.Reciprocal}
-}
 
 // byParts searches for so many rows by the vector, in s, and by the features, in its second search. It
 // returns the rows that either has found, without scores, and the names of the indexes.
@@ -61,8 +42,8 @@ func (a *rowAsk) join(st *state.Collection, byVector, byTerms *kind.Search) []ca
 	near, best := leftOut(a, byVector.Found), leftOut(a, byTerms.Found)
 	all := make([]candidate, 0, len(near)+len(best))
 	for i, f := range near {
-		all = append(all, candidate{row: f.ID, hasVector: true, place: rank.Places{VectorRank: i + 1,
-			Distance: externalDistance(st.Entry.Metric, f.Distance)}})
+		places := rank.Places{VectorRank: i + 1, Distance: externalDistance(st.Entry.Metric, f.Distance)}
+		all = append(all, candidate{row: f.ID, Row: fusion.Row{Places: places, HasVector: true}})
 	}
 	byRow := func(x candidate, row uint32) int { return cmp.Compare(x.row, row) }
 	slices.SortFunc(all, func(x, y candidate) int { return byRow(x, y.row) })
@@ -71,101 +52,42 @@ func (a *rowAsk) join(st *state.Collection, byVector, byTerms *kind.Search) []ca
 		at, known := slices.BinarySearchFunc(all[:len(near)], f.ID, byRow)
 		if !known {
 			at = len(all)
-			all = append(all, candidate{row: f.ID, hasVector: st.HasVector(f.ID)})
-			if all[at].hasVector {
+			all = append(all, candidate{row: f.ID, Row: fusion.Row{HasVector: st.HasVector(f.ID)}})
+			if all[at].HasVector {
 				others = append(others, vector.Neighbor{ID: f.ID})
 			}
 		}
-		all[at].place.TextRank = i + 1
+		all[at].TextRank = i + 1
 	}
 	byVector.VectorDistances(others)
 	for i := range all {
 		x := &all[i]
-		if x.place.VectorRank == 0 && x.hasVector {
-			x.place.Distance = externalDistance(st.Entry.Metric, others[0].Distance)
+		if x.VectorRank == 0 && x.HasVector {
+			x.Distance = externalDistance(st.Entry.Metric, others[0].Distance)
 			others = others[1:]
 		}
-		if x.place.TextRank > 0 && st.Entry.Text != nil {
-			x.place.Score = -best[x.place.TextRank-1].Distance
+		if x.TextRank > 0 && st.Entry.Text != nil {
+			x.Score = -best[x.TextRank-1].Distance
 		} else {
-			x.place.Score = float32(byTerms.FeatureScore(st.SparseRow(x.row)))
+			x.Score = float32(byTerms.FeatureScore(st.SparseRow(x.row)))
 		}
 	}
-	scale(st, all)
+	fusion.Scale(st.Entry.Metric, len(all), func(i int) *fusion.Row { return &all[i].Row })
 	return all
-}
-
-// scale sets the scaled scores of the parts.
-func scale(st *state.Collection, all []candidate) {
-	// The lowest similarity that is possible is known for cosines and for texts; for other metrics it is
-	// the lowest of the rows.
-	low, high, best := math.Inf(1), math.Inf(-1), 0.0
-	for _, x := range all {
-		best = max(best, float64(x.place.Score))
-		if similarity := -float64(x.place.Distance); x.hasVector {
-			low, high = min(low, similarity), max(high, similarity)
-		}
-	}
-	if st.Entry.Metric == vector.Cosine {
-		low = -2
-	}
-	for i := range all {
-		x := &all[i]
-		if best > 0 {
-			x.terms = float64(x.place.Score) / best
-		}
-		switch {
-		case !x.hasVector:
-		case high > low:
-			x.vector = (-float64(x.place.Distance) - low) / (high - low)
-		default:
-			x.vector = 1
-		}
-	}
-}
-
-// score returns the score of a row.
-func (f fusion) score(x *candidate) float64 {
-	if f.reciprocal {
-		return reciprocal(x.place.VectorRank, rankOffset) + reciprocal(x.place.TextRank, rankOffset)
-	}
-	return (1-f.weight)*x.terms + f.weight*x.vector
-}
-
-// reciprocal returns 1/(offset + rank), 0 without a rank.
-func reciprocal(rank, offset int) float64 {
-	if rank == 0 {
-		return 0
-	}
-	return 1 / float64(offset+rank)
 }
 
 // reasonOfBoth explains the score of a hit by the parts of the query.
 func reasonOfBoth(
-	st *state.Collection, byTerms *kind.Search, x *candidate, f fusion,
+	st *state.Collection, byTerms *kind.Search, x *candidate, f fusion.By,
 ) (*explain.Reason, error) {
-	words := &explain.Reason{Text: "features", Score: float64(x.place.Score)}
-	if st.Entry.Text != nil {
-		var err error
-		if words, err = reasonOfTerms(st, byTerms, x.row); err != nil {
-			return nil, err
-		}
-	}
-	words.Text = fmt.Sprintf("%s, place %s", words.Text, placeText(x.place.TextRank))
-	near := explain.Reason{
-		Text:  fmt.Sprintf("vector, place %s", placeText(x.place.VectorRank)),
-		Score: float64(x.place.Distance),
-	}
-	how := fmt.Sprintf("%.2g of the vector, %.2g of the text", f.weight, 1-f.weight)
-	if f.reciprocal {
-		how = "reciprocal ranks"
-	}
-	return &explain.Reason{Text: how, Score: -float64(x.distance), Parts: []explain.Reason{*words, near}}, nil
+	words, err := reasonOfFeatures(st, byTerms, x)
+	return f.Reason(words, &x.Row, -float64(x.distance)), err
 }
 
-func placeText(rank int) string {
-	if rank == 0 {
-		return "none"
+// reasonOfFeatures explains what the features add to a hit.
+func reasonOfFeatures(st *state.Collection, s *kind.Search, x *candidate) (*explain.Reason, error) {
+	if st.Entry.Text != nil {
+		return reasonOfTerms(st, s, x.row)
 	}
-	return fmt.Sprint(rank)
+	return &explain.Reason{Text: "features", Score: float64(x.Score)}, nil
 }

@@ -87,12 +87,17 @@ func (a *rowAsk) searchGrouped(
 	} else if found, err = a.foundByBoth(ctx, st, o, s, res, depth); err != nil {
 		return nil, err
 	}
-	if res.Hits, err = hitsOf(ctx, st, o, s); err != nil || !o.Explain || a.both() || !a.byFeatures {
+	if res.Hits, err = hitsOf(ctx, st, o, s); err != nil || !o.Explain || !a.byFeatures {
 		return found, err
 	}
+	byTerms := s
+	if a.both() {
+		byTerms = s.Second()
+	}
 	for i := range res.Hits {
-		h := &res.Hits[i]
-		if h.Why, err = reasonOfTerms(st, s, h.Row); err != nil {
+		x := candidate{row: res.Hits[i].Row}
+		x.Score = found[i].Score
+		if res.Hits[i].Why, err = reasonOfFeatures(st, byTerms, &x); err != nil {
 			return nil, err
 		}
 	}
@@ -124,11 +129,11 @@ func (a *rowAsk) foundByBoth(
 	s.Found = s.Found[:0]
 	for i := range all {
 		x := &all[i]
-		f := grouped.Found{HasVector: x.hasVector, Distance: x.place.Distance, Score: x.place.Score}
-		if at := x.place.VectorRank; at > 0 {
+		f := grouped.Found{HasVector: x.HasVector, Distance: x.Distance, Score: x.Score}
+		if at := x.VectorRank; at > 0 {
 			f.Near = &near[at-1].Distance
 		}
-		if x.place.TextRank > 0 {
+		if x.TextRank > 0 {
 			f.Match = scores[x.row]
 		}
 		found = append(found, f)

@@ -227,7 +227,9 @@ func reasonOfTerms(st *state.Collection, s *kind.Search, row uint32) (out *expla
 			Score: score,
 		})
 	})
-	slices.SortStableFunc(out.Parts, func(a, b explain.Reason) int { return cmp.Compare(b.Score, a.Score) })
+	slices.SortFunc(out.Parts, func(a, b explain.Reason) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Feature, b.Feature))
+	})
 	return out, err
 }
 

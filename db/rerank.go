@@ -10,6 +10,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/attribute"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/fusion"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
@@ -147,14 +148,10 @@ func (b *boost) apply(st *state.Collection, x *candidate) (float64, error) {
 
 // candidate is a row that a search has found.
 type candidate struct {
-	row      uint32
-	distance float32 // as hits have it
-	score    float64 // by which rows are ordered
-	// place, and what follows, are those of queries with two parts: vector and terms are the scaled scores of
-	// the parts, 0 to 1.
-	place         rank.Places
-	hasVector     bool
-	vector, terms float64
+	row        uint32
+	distance   float32 // as hits have it
+	score      float64 // by which rows are ordered
+	fusion.Row         // of queries with two parts
 }
 
 // order compares rows by their scores as users see them, the best first, then by distance and number.
@@ -163,13 +160,16 @@ func order(x, y candidate) int {
 		cmp.Compare(x.row, y.row))
 }
 
+// moreDepth is how much deeper a search becomes if groups leave too few hits.
+const moreDepth = 4
+
 // ranking is a search that ranks what one part of a query finds, or both.
 type ranking struct {
 	st     *state.Collection
 	a      *rowAsk
 	o      *SearchOptions
 	s      *kind.Search
-	fusion fusion
+	fusion fusion.By
 	boosts []boost
 	seen   []uint32 // the rows of the pages before
 	k      int      // of further hits
@@ -182,7 +182,7 @@ func ranked(
 ) (err error) {
 	ask, options := *a, *o // those of the caller stay on the stack
 	r := &ranking{
-		st: st, a: &ask, o: &options, s: s, fusion: fusionOf(st, &o.Rank), k: cmp.Or(a.k, math.MaxInt),
+		st: st, a: &ask, o: &options, s: s, fusion: fusion.Of(&o.Rank, st.Entry.Weight), k: cmp.Or(a.k, math.MaxInt),
 	}
 	if r.boosts, err = boostsOf(ctx, st, o.Rank.Boosts); err != nil {
 		return err
@@ -217,7 +217,7 @@ func (a *rowAsk) depth(o *SearchOptions) int {
 	if !reranks(&o.Rank) && !a.both() {
 		return k
 	}
-	return max(k, cmp.Or(o.Rank.Depth, max(depthOfParts*k, leastDepth)))
+	return fusion.Depth(&o.Rank, k)
 }
 
 // rowsOf returns the rows with the keys of hits, of those that still exist.
@@ -241,7 +241,7 @@ func (r *ranking) find(ctx context.Context, depth int, res *Result) (all []candi
 		all, res.Index, err = byParts(ctx, st, a, r.o, s, depth)
 		for i := range all {
 			x := &all[i]
-			x.score = r.fusion.score(x)
+			x.score = r.fusion.Score(&x.Row)
 			x.distance = -float32(x.score)
 		}
 		byTerms := s.Second()
@@ -452,7 +452,7 @@ func (r *ranking) result(ctx context.Context, hits []candidate, res *Result) (er
 		}
 		switch {
 		case r.a.both():
-			place := x.place
+			place := x.Places
 			h.Places = &place
 			if r.o.Explain {
 				h.Why, err = reasonOfBoth(st, s.Second(), x, r.fusion)

@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/fusion"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
@@ -119,9 +120,9 @@ func ranksOfPair(
 	if err != nil || at < 0 {
 		return out, err
 	}
-	of := func(f fusion) float64 {
+	of := func(f fusion.By) float64 {
 		for i := range all {
-			all[i].score = f.score(&all[i])
+			all[i].score = f.Score(&all[i].Row)
 		}
 		place := 1
 		for i := range all {
@@ -131,11 +132,11 @@ func ranksOfPair(
 		}
 		return topRank(place)
 	}
-	p := all[at].place
+	p := all[at].Places
 	out.found, out.text, out.vector = true, topRank(p.TextRank), topRank(p.VectorRank)
-	out.ranks = of(fusion{reciprocal: true})
+	out.ranks = of(fusion.By{Reciprocal: true})
 	for i := 1; i < weightSteps; i++ {
-		out.weights[i] = of(fusion{weight: float64(i) / weightSteps})
+		out.weights[i] = of(fusion.By{Weight: float64(i) / weightSteps})
 	}
 	return out, nil
 }
@@ -145,7 +146,7 @@ func topRank(rank int) float64 {
 	if rank > countedRank {
 		return 0
 	}
-	return reciprocal(rank, 0)
+	return fusion.Reciprocal(rank, 0)
 }
 
 // choose chooses the weight and sums up what was measured.

@@ -24,6 +24,14 @@ func (p *BM25) saturated(n float32, base float64) float64 {
 	return float64(n) * (p.K1 + 1) / (float64(n) + base)
 }
 
+// share returns what a term of a weight adds to the score of a row that has it n times: a multiple of 2⁻³⁷. So
+// sums up to 2¹⁶ are exact: scores do not depend on the numbers of terms, which differ among collections with the
+// same rows. It is rounded down, so that upper bounds stay valid.
+func (p *BM25) share(weight, n float32, base float64) float64 {
+	const unit = 1 << 37
+	return math.Floor(float64(weight)*p.saturated(n, base)*unit) / unit
+}
+
 // Value is saturated for a row of a length.
 func (p *BM25) Value(n float32, length float64) float64 { return p.saturated(n, p.base(length)) }
 
@@ -49,7 +57,7 @@ func (p *BM25) Score(q, row vector.Sparse, length float64) (sum float64) {
 	base := p.base(length)
 	for i, f := range q.Index {
 		if n := row.At(f); n > 0 {
-			sum += float64(float64(q.Value[i]) * p.saturated(n, base)) // not fused with the addition
+			sum += p.share(q.Value[i], n, base)
 		}
 	}
 	return sum

@@ -191,7 +191,7 @@ func (c *scorer) scoreSource(i uint32) float64 {
 		base := c.bm25.base(norm)
 		for _, e := range found {
 			if w := c.weight(r.Index[e]); w != 0 {
-				sum += float64(float64(w) * c.bm25.saturated(r.Value[e], base)) // as BM25.Score
+				sum += c.bm25.share(w, r.Value[e], base)
 			}
 		}
 	case s.IDF == nil:

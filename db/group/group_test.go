@@ -213,6 +213,15 @@ func (b *bed) options() db.SearchOptions {
 	case 2:
 		o.Where = filter.Or(filter.Eq(fmt.Sprint("own", b.rng.IntN(len(b.parts))), 1), filter.Eq("n", 2))
 	}
+	o.Explain = b.s.Text != nil && b.rng.IntN(4) == 0
+	switch b.rng.IntN(4) {
+	case 0:
+		o.Rank.Weight = 0.7
+	case 1:
+		o.Rank.Reciprocal = true
+	case 2:
+		o.Rank.Depth = 5
+	}
 	if b.rng.IntN(4) == 0 {
 		r := []float64{0.3, 1, 2, math.Inf(1)}[b.rng.IntN(4)]
 		o.Radius = &r

@@ -10,6 +10,8 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/fusion"
+	"github.com/anndb/anndb/db/rank"
 )
 
 // Result is the answer to a search.
@@ -40,6 +42,9 @@ func (g *Group) Search(ctx context.Context, q db.Query, o *db.SearchOptions) (re
 	if err != nil {
 		return res, err
 	}
+	if s.both {
+		return s.result(ctx, o, s.byBoth(near, match))
+	}
 	return s.result(ctx, o, s.byOne(near, match))
 }
 
@@ -49,6 +54,7 @@ type search struct {
 	q       db.Query
 	o       db.SearchOptions // those of the parts
 	k       int              // of hits, 0 for all within the radius
+	both    bool             // the query has a vector and features
 	depth   int              // of rows that either part of the query finds in all parts, 0 for all
 	ask     Ask
 	filters []*filter.Filter
@@ -69,19 +75,22 @@ func (s *search) prepare(ctx context.Context) (err error) {
 	if s.k == 0 && o.Radius == nil {
 		s.k = defaultK
 	}
-	if s.k != 0 {
-		s.depth = s.k + len(o.After)
-	}
-	o.After = nil
 	if s.q.Key != nil {
 		if err := s.like(ctx); err != nil {
 			return err
 		}
 	}
-	if s.q.Vector != nil && (s.q.Text != "" || s.q.Sparse.Len() > 0 || len(s.q.Features) > 0) {
-		return fmt.Errorf("%w: a vector and a text or features, and the search is of %d collections", fail.Option,
-			len(s.g.parts))
+	s.both = s.q.Vector != nil && (s.q.Text != "" || s.q.Sparse.Len() > 0 || len(s.q.Features) > 0)
+	if s.k != 0 {
+		s.depth = s.k + len(o.After)
+		if s.both {
+			s.depth = fusion.Depth(&o.Rank, s.depth)
+		}
+		if s.self != nil {
+			s.depth++
+		}
 	}
+	o.After = nil
 	if info := &s.g.infos[0]; info.Text == nil || s.q.Text == "" && info.Dim > 0 {
 		return nil
 	}
@@ -108,9 +117,6 @@ func (s *search) like(ctx context.Context) error {
 	}
 	s.q = db.Query{Vector: r.Vector, Sparse: r.Sparse, Features: r.Features, Text: r.Text}
 	s.self, s.ask.Stored = &place{part: part, row: r.Row}, true
-	if s.depth > 0 {
-		s.depth++
-	}
 	return nil
 }
 
@@ -231,6 +237,44 @@ func (s *search) byOne(near, match []place) []place {
 	return all[:s.most(all)]
 }
 
+// byBoth returns the rows that either part of the query has found, in the order of their scores by both.
+func (s *search) byBoth(near, match []place) (all []place) {
+	near = s.withoutSelf(near)
+	s.sortByScore(match)
+	match = s.withoutSelf(match)
+	type id struct{ part, at int }
+	at := map[id]int{}
+	var rows []fusion.Row
+	row := func(x place) *fusion.Row {
+		i, known := at[id{x.part, x.at}]
+		if !known {
+			i = len(rows)
+			f := &s.answers[x.part].Found[x.at]
+			at[id{x.part, x.at}] = i
+			all, rows = append(all, x), append(rows, fusion.Row{
+				Places: rank.Places{Distance: f.Distance, Score: f.Score}, HasVector: f.HasVector,
+			})
+		}
+		return &rows[i]
+	}
+	for i, x := range near {
+		row(x).VectorRank = i + 1
+	}
+	for i, x := range match {
+		row(x).TextRank = i + 1
+	}
+	info := &s.g.infos[0]
+	by := fusion.Of(&s.o.Rank, info.Weight)
+	fusion.Scale(info.Metric, len(rows), func(i int) *fusion.Row { return &rows[i] })
+	for i := range all {
+		h := &s.answers[all[i].part].Hits[all[i].at]
+		h.Distance, h.Places = -float32(by.Score(&rows[i])), &rows[i].Places
+		h.Why = by.Reason(h.Why, &rows[i], -float64(h.Distance))
+	}
+	s.sort(all)
+	return all
+}
+
 // most returns the number of the rows that the hits are among, without that of the query.
 func (s *search) most(all []place) int {
 	switch {
@@ -247,6 +291,19 @@ func (s *search) sort(all []place) {
 	for i := range all {
 		x := &all[i]
 		x.order = float64(s.answers[x.part].Hits[x.at].Distance)
+	}
+	slices.SortFunc(all, place.compare)
+}
+
+// sortByScore orders rows by the scores of their features as they are compared: rounded.
+func (s *search) sortByScore(all []place) {
+	text := s.g.infos[0].Text != nil
+	for i := range all {
+		x := &all[i]
+		score := *s.answers[x.part].Found[x.at].Match
+		if x.order = float64(float32(-score)); !text {
+			x.order = float64(float32(1 - min(score, 1)))
+		}
 	}
 	slices.SortFunc(all, place.compare)
 }
