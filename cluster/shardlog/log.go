@@ -160,6 +160,15 @@ func (l *Log) State(ctx context.Context) (first, last uint64, err error) {
 	return max(info.State.FirstSeq, 1), info.State.LastSeq, nil
 }
 
+// Bytes returns the size of the messages of the log.
+func (l *Log) Bytes(ctx context.Context) (uint64, error) {
+	info, err := l.info(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return info.State.Bytes, nil
+}
+
 func (l *Log) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -39,16 +39,17 @@ type Shard struct {
 	Replicas []string `json:"replicas"`
 	// Joining are nodes that copy the shard and do not count as replicas yet.
 	Joining []string `json:"joining,omitempty"`
-	// Parent is the log that precedes the one of the shard, if it comes from a split.
-	Parent *Parent `json:"parent,omitempty"`
+	// Base is what precedes the log: a file that has this of another log may continue with it. Without it
+	// the shard was empty.
+	Base *Position `json:"base,omitempty"`
 }
 
-// Parent is a log that is continued by those of two shards.
-type Parent struct {
-	Shard string `json:"shard"`
-	Epoch int    `json:"epoch"`
-	// Final is the sequence of its last message, 0 as long as the split is in progress.
-	Final uint64 `json:"final,omitempty"`
+// Position is a place in a log: behind the message with the sequence and the mark.
+type Position struct {
+	Shard    string `json:"shard"`
+	Epoch    int    `json:"epoch"`
+	Sequence uint64 `json:"sequence"`
+	Mark     Mark   `json:"mark"`
 }
 
 // Split is a split in progress: the replicas of a shard make files of its parts, which follow its log.
@@ -285,16 +286,13 @@ const (
 
 // Status is the state of a shard on a node.
 type Status struct {
-	Epoch    int    `json:"epoch"`
-	Applied  uint64 `json:"applied"`            // the sequence of the last message that is in the file
+	Position        // of the file: what it has applied
 	Last     uint64 `json:"last"`               // that of the last message of the log, a second ago
 	Snapshot uint64 `json:"snapshot,omitempty"` // that of the newest snapshot
 	State    string `json:"state"`
-	Lost     bool   `json:"lost,omitempty"` // the node has messages that the log has lost
-	// Final is the last sequence of the log that a part of a split follows, once it has applied it.
-	Final   uint64 `json:"final,omitempty"`
-	Foreign uint64 `json:"foreign,omitempty"` // messages of other programs, which changed nothing
-	Error   string `json:"error,omitempty"`   // what prevents progress
+	Lost     bool   `json:"lost,omitempty"`    // the node has messages that the log has lost
+	Foreign  uint64 `json:"foreign,omitempty"` // messages of other programs, which changed nothing
+	Error    string `json:"error,omitempty"`   // what prevents progress
 }
 
 // Announce stores what a node says about itself, for the time of a Lease.

@@ -142,9 +142,9 @@ func TestMapChanges(t *testing.T) {
 	if _, err := c.Change(ctx, func(m *shardlog.Map) error { m.Shards[0].First = 1; return nil }); err == nil {
 		t.Error("a map with a gap is stored")
 	}
-	err = c.Announce(ctx, &shardlog.NodeInfo{ID: "n", Address: "http://x", Shards: map[string]shardlog.Status{"0": {Applied: 7}}})
+	err = c.Announce(ctx, &shardlog.NodeInfo{ID: "n", Address: "http://x", Shards: map[string]shardlog.Status{"0": {Last: 7}}})
 	nodes, listErr := c.Nodes(ctx)
-	if err != nil || listErr != nil || len(nodes) != 1 || nodes[0].Shards["0"].Applied != 7 {
+	if err != nil || listErr != nil || len(nodes) != 1 || nodes[0].Shards["0"].Last != 7 {
 		t.Errorf("%v, %v, %v", nodes, err, listErr)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -60,9 +61,6 @@ func New(o *wire.Operation, key []byte, info *db.CollectionInfo) (ch Change, err
 	return ch, nil
 }
 
-// Key returns the key of the row.
-func (ch *Change) Key() []byte { return ch.key }
-
 // Apply makes the change, and returns the version that the row has then, "" without one.
 func (ch *Change) Apply(tx *db.Tx) (string, error) {
 	coll := tx.Collection(ch.coll)
@@ -71,7 +69,13 @@ func (ch *Change) Apply(tx *db.Tx) (string, error) {
 	case wire.Put:
 		err = coll.Put(ch.row)
 	case wire.Insert:
-		err = coll.Insert(ch.row)
+		var has bool // known here, and not only at the commit
+		if has, err = coll.Has(ch.key); has {
+			return "", fmt.Errorf("%w: collection %q: key %.40q", db.ErrExists, ch.coll, ch.key)
+		}
+		if err == nil {
+			err = coll.Insert(ch.row)
+		}
 	case wire.Update:
 		err = ch.update(tx)
 	case wire.Delete:
@@ -191,6 +195,31 @@ func NewTransaction(
 		t.changes = append(t.changes, ch)
 	}
 	return t, nil
+}
+
+// Keys iterates over the keys of all conditions and changes.
+func (t *Transaction) Keys() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for _, ch := range slices.Concat(t.conditions, t.changes) {
+			if !yield(ch.key) {
+				return
+			}
+		}
+	}
+}
+
+// Expires reports whether a change gives a row an expiry.
+func (t *Transaction) Expires() bool {
+	return slices.ContainsFunc(t.changes, func(ch Change) bool {
+		at, ok := ch.parts["expires"]
+		return !ch.row.ExpiresAt.IsZero() || ok && string(at) != "null"
+	})
+}
+
+// Restrict removes the conditions, and the changes of rows whose keys do not pass.
+func (t *Transaction) Restrict(pass func(key []byte) bool) {
+	t.conditions, t.versions = nil, nil
+	t.changes = slices.DeleteFunc(t.changes, func(ch Change) bool { return !pass(ch.key) })
 }
 
 // Apply makes all changes if all conditions hold, and returns the version of each row.

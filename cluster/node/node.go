@@ -1,0 +1,224 @@
+// Package node runs the node of a cluster: for each shard that the map gives to it, it applies the shard's
+// log to a file of its own, in order and each message once, serves the file, and stores snapshots of it.
+package node
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/anndb/anndb/cluster/shardlog"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/wire"
+	"github.com/anndb/anndb/server"
+)
+
+// Options selects how a node works; zero fields but for the first three have defaults.
+type Options struct {
+	ID      string // of letters, digits and "-", the same at each start
+	Folder  string // of the files, which no other node uses
+	Address string // the URL at which others find its server
+	Token   string // that requests need, see server.Options
+	Logger  *slog.Logger
+	DB      *db.Options // of the files
+	// SnapshotMessages and SnapshotBytes are how long a log becomes before the shard gets a new snapshot,
+	// 100,000 messages and 256 MiB.
+	SnapshotMessages, SnapshotBytes uint64
+	// Handlers returns further routes of the server, which wait and fail as those of files do if their
+	// patterns have a part {shard}.
+	Handlers func(file func(shard string) *db.DB) map[string]http.Handler
+}
+
+// Node is a running node, and its http.Handler.
+type Node struct {
+	o       Options
+	c       *shardlog.Cluster
+	server  *server.Server
+	cluster string // the id of the map
+	stop    context.CancelFunc
+	ctx     context.Context
+	work    sync.WaitGroup
+	changed chan struct{} // something to announce
+
+	mu       sync.Mutex
+	replicas map[string]*replica
+}
+
+// Start starts a node of an existing cluster. Errors: shardlog.ErrNoCluster, shardlog.ErrCluster if the
+// folder is one of another cluster or node.
+func Start(ctx context.Context, c *shardlog.Cluster, o *Options) (*Node, error) {
+	n := &Node{o: *o, c: c, replicas: map[string]*replica{}, changed: make(chan struct{}, 1)}
+	n.o.Logger = cmp.Or(o.Logger, slog.Default()).With("node", o.ID)
+	n.o.SnapshotMessages = cmp.Or(o.SnapshotMessages, 100_000)
+	n.o.SnapshotBytes = cmp.Or(o.SnapshotBytes, 256<<20)
+	if err := shardlog.CheckName(o.ID); err != nil {
+		return nil, fmt.Errorf("node: %w", err)
+	}
+	m, err := c.Map(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n.cluster = m.ID
+	if err := n.claim(); err != nil {
+		return nil, err
+	}
+	n.server = server.New(nil, &server.Options{Token: o.Token, Logger: n.o.Logger, Handlers: n.handlers()})
+	n.ctx, n.stop = context.WithCancel(context.WithoutCancel(ctx))
+	n.assign(&m)
+	n.work.Go(func() {
+		for n.ctx.Err() == nil {
+			if err := c.Watch(n.ctx, func(m shardlog.Map) bool { n.assign(&m); return true }); n.ctx.Err() == nil {
+				n.o.Logger.Error("the map of the cluster", "error", err)
+				n.sleep(time.Second)
+			}
+		}
+	})
+	n.work.Go(n.announce)
+	return n, nil
+}
+
+// identity is the file node.json of a folder.
+type identity struct {
+	Cluster string `json:"cluster"`
+	Node    string `json:"node"`
+}
+
+// claim makes the folder one of this node, unless it is one of another.
+func (n *Node) claim() error {
+	if err := os.MkdirAll(n.o.Folder, 0o700); err != nil {
+		return err
+	}
+	path := filepath.Join(n.o.Folder, "node.json")
+	want := identity{n.cluster, n.o.ID}
+	body, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if body, err = json.Marshal(want); err == nil {
+			err = os.WriteFile(path, body, 0o600)
+		}
+		return err
+	}
+	var has identity
+	if err == nil {
+		err = wire.Unmarshal(body, &has)
+	}
+	if err == nil && has != want {
+		err = fmt.Errorf("%w: folder %s is that of node %q of cluster %s, not of %q of %s (use another folder)",
+			shardlog.ErrCluster, n.o.Folder, has.Node, has.Cluster, want.Node, want.Cluster)
+	}
+	return err
+}
+
+// Close ends the node and closes its files.
+func (n *Node) Close() {
+	n.stop()
+	n.work.Wait()
+}
+
+func (n *Node) sleep(d time.Duration) {
+	select {
+	case <-n.ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// assign starts and ends replicas as a map says.
+func (n *Node) assign(m *shardlog.Map) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ctx.Err() != nil || m.ID != n.cluster {
+		return
+	}
+	want := map[string]duty{}
+	for _, s := range m.Shards {
+		if s.On(n.o.ID) {
+			want[s.ID] = duty{shard: s}
+		}
+	}
+	for _, split := range m.Splits {
+		if parent := m.Shard(split.Shard); parent != nil && slices.Contains(parent.Replicas, n.o.ID) {
+			for _, part := range split.Parts {
+				want[part.ID] = duty{shard: part, parent: parent}
+			}
+		}
+	}
+	for id, r := range n.replicas {
+		if _, ok := want[id]; !ok {
+			r.end()
+			delete(n.replicas, id)
+		}
+	}
+	for id, d := range want {
+		if r := n.replicas[id]; r != nil {
+			r.set(d)
+			continue
+		}
+		n.replicas[id] = newReplica(n, d)
+	}
+	n.tell()
+}
+
+// tell has the node announced soon.
+func (n *Node) tell() {
+	select {
+	case n.changed <- struct{}{}:
+	default:
+	}
+}
+
+// announce tells the others about the node, until it ends.
+func (n *Node) announce() {
+	tick := time.NewTicker(shardlog.Lease / 5)
+	defer tick.Stop()
+	for {
+		info := n.info()
+		ctx, cancel := context.WithTimeout(n.ctx, shardlog.Lease/2)
+		if err := n.c.Announce(ctx, &info); err != nil && n.ctx.Err() == nil {
+			n.o.Logger.Warn("announce", "error", err)
+		}
+		cancel()
+		select {
+		case <-n.ctx.Done():
+			return
+		case <-tick.C:
+		case <-n.changed:
+			n.sleep(100 * time.Millisecond) // for further changes
+		}
+	}
+}
+
+func (n *Node) info() shardlog.NodeInfo {
+	out := shardlog.NodeInfo{ID: n.o.ID, Address: n.o.Address, Shards: map[string]shardlog.Status{}}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for id, r := range n.replicas {
+		out.Shards[id] = r.state()
+	}
+	return out
+}
+
+// replica returns the replica of a shard, nil if the node has none.
+func (n *Node) replica(shard string) *replica {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.replicas[shard]
+}
+
+// File returns the open file of a shard that the node serves, nil if it serves none.
+func (n *Node) File(shard string) *db.DB {
+	if r := n.replica(shard); r != nil {
+		if o, err := r.serving(); err == nil {
+			return o.file
+		}
+	}
+	return nil
+}

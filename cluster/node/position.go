@@ -1,0 +1,151 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/anndb/anndb/cluster/shardlog"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/wire"
+	"github.com/anndb/anndb/server"
+)
+
+// hidden is the collection of a shard's file in which the node keeps what belongs to the state of the shard:
+// its position, the messages that were refused, and the indexes that are to be built.
+const hidden = ".cluster"
+
+// Keys of rows of the hidden collection.
+const (
+	keyPosition = "position"
+	keyRefused  = "refused/" // with the sequence
+	keyIndex    = "index/"   // with collection and name: what is to be built
+	keyBuilt    = "built/"   // the same: what has been built on this node
+)
+
+// refusedWindow is for how many sequences it is remembered that a message was refused.
+const refusedWindow = 65_536
+
+// position is the row of that key.
+type position struct {
+	shardlog.Position
+
+	Cluster string `json:"cluster"`
+	Foreign uint64 `json:"foreign,omitempty"` // messages that are none of a gateway
+	// Intent is the sequence of a message that is being applied in more than one transaction.
+	Intent uint64 `json:"intent,omitempty"`
+}
+
+// of reports whether the position is one in the log of a shard.
+func (p *position) of(s *shardlog.Shard) bool { return p.Shard == s.ID && p.Epoch == s.Epoch }
+
+// put stores a value in a row of the hidden collection.
+func put(tx *db.Tx, key string, value any) error {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return tx.Collection(hidden).Put(db.Row{Key: []byte(key), Payload: body})
+}
+
+// openFile opens the file, which exists.
+func (r *replica) openFile(ctx context.Context) error {
+	file, err := db.Open(ctx, r.path(), r.n.o.DB)
+	if err != nil {
+		return err
+	}
+	o := &opened{file: file, refused: map[uint64]*wire.Error{}}
+	if err := o.load(); err != nil {
+		_ = file.Close()
+		if errors.Is(err, db.ErrNotFound) {
+			return fmt.Errorf("%w: %s has no position (move it away)", errWrongFile, r.path())
+		}
+		return err
+	}
+	if o.at.Cluster != r.n.cluster {
+		_ = file.Close()
+		return fmt.Errorf("%w: %s is of cluster %s, not %s (move it away)", shardlog.ErrCluster, r.path(), o.at.Cluster, r.n.cluster)
+	}
+	o.server = server.New(map[string]*db.DB{r.id: file}, &server.Options{Token: r.n.o.Token, Logger: r.logger})
+	r.change(func() { r.open = o })
+	return nil
+}
+
+// load reads the position and the refused messages.
+func (o *opened) load() error {
+	row, err := o.file.Collection(hidden).Get([]byte(keyPosition))
+	if err != nil {
+		return err
+	}
+	if err := wire.Unmarshal(row.Payload, &o.at); err != nil {
+		return err
+	}
+	for key, err := range o.file.Collection(hidden).Keys([]byte(keyRefused), nil) {
+		if err != nil {
+			return err
+		}
+		row, err := o.file.Collection(hidden).Get(key)
+		if err != nil {
+			return err
+		}
+		e := &wire.Error{}
+		sequence, err := strconv.ParseUint(string(bytes.TrimPrefix(key, []byte(keyRefused))), 16, 64)
+		if err != nil {
+			return err
+		}
+		if err := wire.Unmarshal(row.Payload, e); err != nil {
+			return err
+		}
+		o.refused[sequence] = e
+	}
+	return nil
+}
+
+// create makes an empty file at a position. A crash in between leaves a file without one, which is removed.
+func (r *replica) create(ctx context.Context, at shardlog.Position) error {
+	making := r.path() + ".new"
+	_ = os.Remove(making)
+	file, err := db.Open(ctx, making, r.n.o.DB)
+	if err != nil {
+		return err
+	}
+	if _, err = file.Create(ctx, hidden, db.Schema{Sparse: true}); err == nil {
+		err = file.Update(ctx, func(tx *db.Tx) error {
+			return put(tx, keyPosition, position{Position: at, Cluster: r.n.cluster})
+		})
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(making, r.path()); err != nil {
+		return err
+	}
+	return r.openFile(ctx)
+}
+
+// moveTo gives the open file a position in another log.
+func (r *replica) moveTo(ctx context.Context, at shardlog.Position) error {
+	r.applying.Lock()
+	defer r.applying.Unlock()
+	o := r.open
+	next := o.at
+	next.Position, next.Intent, next.Foreign = at, 0, 0
+	err := o.file.Update(ctx, func(tx *db.Tx) error {
+		for sequence := range o.refused { // of the log before
+			if err := tx.Collection(hidden).Delete(refusedKey(sequence)); err != nil {
+				return err
+			}
+		}
+		return put(tx, keyPosition, next)
+	})
+	if err == nil {
+		r.change(func() { o.at, o.refused, r.results = next, map[uint64]*wire.Error{}, map[uint64][]string{} })
+	}
+	return err
+}
+
+func refusedKey(sequence uint64) []byte { return fmt.Appendf(nil, "%s%016x", keyRefused, sequence) }

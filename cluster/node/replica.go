@@ -1,0 +1,382 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/anndb/anndb/cluster/shardlog"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/wire"
+	"github.com/anndb/anndb/server"
+)
+
+// duty is what a replica is for.
+type duty struct {
+	shard  shardlog.Shard
+	parent *shardlog.Shard // of a part of a split in progress: the shard whose log it follows
+}
+
+// log returns the shard whose log the replica follows.
+func (d *duty) log() *shardlog.Shard {
+	if d.parent != nil {
+		return d.parent
+	}
+	return &d.shard
+}
+
+// replica is the copy of a shard on this node.
+type replica struct {
+	n      *Node
+	id     string
+	logger *slog.Logger
+	cancel context.CancelFunc // ends the replica
+
+	// applying is held while messages are applied, and while the state of the file must not move.
+	applying sync.Mutex
+
+	mu       sync.Mutex
+	duty     duty
+	round    context.CancelFunc // ends the present round of work
+	open     *opened            // nil while there is no file
+	results  map[uint64][]string
+	last     uint64 // sequence of the log
+	snapshot uint64
+	status   string
+	lost     bool
+	err      error
+	moved    chan struct{} // closed when any of this changes
+}
+
+// opened is an open file.
+type opened struct {
+	file   *db.DB
+	server *server.Server
+	at     position
+	// refused are the messages that changed nothing, with their errors, of the last refusedWindow.
+	refused map[uint64]*wire.Error
+}
+
+func newReplica(n *Node, d duty) *replica {
+	r := &replica{
+		n: n, id: d.shard.ID, logger: n.o.Logger.With("shard", d.shard.ID), duty: d, status: shardlog.Restoring,
+		results: map[uint64][]string{}, moved: make(chan struct{}),
+	}
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(n.ctx)
+	n.work.Go(func() { r.run(ctx) })
+	n.work.Go(func() { r.keepSnapshots(ctx) })
+	n.work.Go(func() { r.keepIndexes(ctx) })
+	return r
+}
+
+// set gives the replica another duty.
+func (r *replica) set(d duty) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if reflect.DeepEqual(r.duty, d) {
+		return
+	}
+	r.duty = d
+	if r.round != nil {
+		r.round()
+	}
+	r.wake()
+}
+
+// end ends the replica, whose file is then deleted.
+func (r *replica) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.duty = duty{}
+	r.cancel()
+}
+
+// wake has all see that the replica has changed. r.mu is held.
+func (r *replica) wake() {
+	close(r.moved)
+	r.moved = make(chan struct{})
+}
+
+// change changes the replica by a function.
+func (r *replica) change(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
+	r.wake()
+}
+
+// wait returns once a condition holds, or fails. The condition is called with r.mu held.
+func (r *replica) wait(ctx context.Context, done func() (bool, error)) error {
+	for {
+		r.mu.Lock()
+		ok, err := done()
+		moved := r.moved
+		r.mu.Unlock()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-moved:
+		}
+	}
+}
+
+func (r *replica) state() shardlog.Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := shardlog.Status{Last: r.last, Snapshot: r.snapshot, State: r.status, Lost: r.lost}
+	if r.open != nil {
+		s.Position, s.Foreign = r.open.at.Position, r.open.at.Foreign
+	}
+	if r.err != nil {
+		s.Error = r.err.Error()
+	}
+	return s
+}
+
+// serving returns the open file if the replica may answer from it.
+func (r *replica) serving() (*opened, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.servingLocked()
+}
+
+func (r *replica) servingLocked() (*opened, error) {
+	switch {
+	case r.open == nil || r.status != shardlog.Following || r.duty.parent != nil:
+		err := r.err
+		if err == nil {
+			err = errors.New(r.status)
+		}
+		return nil, fmt.Errorf("%w: shard %s on node %s: %w", wire.ErrUnavailable, r.id, r.n.o.ID, err)
+	case !r.open.at.of(&r.duty.shard):
+		return nil, fmt.Errorf("%w: shard %s on node %s: between two logs", wire.ErrUnavailable, r.id, r.n.o.ID)
+	}
+	return r.open, nil
+}
+
+// path is that of the file.
+func (r *replica) path() string { return filepath.Join(r.n.o.Folder, r.id+".anndb") }
+
+// run works for the shard until the replica ends. Errors are shown and what failed is tried again.
+func (r *replica) run(ctx context.Context) {
+	defer r.leave()
+	for wait := minWait; ctx.Err() == nil; {
+		round, cancel := context.WithCancel(ctx)
+		r.mu.Lock()
+		d := r.duty
+		r.round = cancel
+		r.mu.Unlock()
+		began := time.Now()
+		err := r.work(round, d)
+		interrupted := round.Err() != nil
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		if interrupted {
+			continue // another duty
+		}
+		if time.Since(began) > 10*maxWait {
+			wait = minWait
+		}
+		r.failed(err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+			wait = min(2*wait, maxWait)
+		}
+	}
+}
+
+// The time after which what failed is tried again, and how long requests wait.
+const (
+	minWait = 100 * time.Millisecond
+	maxWait = 2 * time.Second
+	// timeout bounds how long a request waits for a message to be applied.
+	timeout = 30 * time.Second
+)
+
+// failed shows the error of a round, and closes the file if it can be neither read nor written any more.
+func (r *replica) failed(err error) {
+	unusable := errors.Is(err, db.ErrUnknownState) || errors.Is(err, db.ErrReplaced) || errors.Is(err, db.ErrCorrupt) ||
+		errors.Is(err, db.ErrClosed) || errors.Is(err, errWrongFile)
+	if unusable {
+		r.close()
+	}
+	r.mu.Lock()
+	r.err, r.lost = err, errors.Is(err, shardlog.ErrLogLost) && r.open != nil
+	if r.lost {
+		r.status = shardlog.Stopped
+	}
+	r.wake()
+	r.mu.Unlock()
+	r.n.tell()
+	r.logger.Error("replica", "error", err)
+	if errors.Is(err, db.ErrCorrupt) || errors.Is(err, db.ErrNotDatabase) {
+		// The others have what it had; it is kept for whoever wants to look at it.
+		if err := os.Rename(r.path(), r.path()+".damaged"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			r.logger.Error("put the damaged file aside", "error", err)
+		}
+	}
+}
+
+// leave closes the file, and deletes it if the shard is not on this node any more.
+func (r *replica) leave() {
+	r.close()
+	r.mu.Lock()
+	gone := r.duty.shard.ID == ""
+	r.mu.Unlock()
+	if gone {
+		if err := os.Remove(r.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			r.logger.Warn("delete the file of a shard that has left", "error", err)
+		}
+	}
+}
+
+// close closes the file if it is open.
+func (r *replica) close() {
+	r.applying.Lock()
+	defer r.applying.Unlock()
+	r.mu.Lock()
+	o := r.open
+	r.open, r.results = nil, map[uint64][]string{}
+	if r.status == shardlog.Following {
+		r.status = shardlog.Restoring
+	}
+	r.wake()
+	r.mu.Unlock()
+	if o != nil {
+		if err := o.file.Close(); err != nil {
+			r.logger.Warn("close", "error", err)
+		}
+	}
+}
+
+// work opens the file, brings it to the log of the duty, and applies that. It returns when something fails.
+func (r *replica) work(ctx context.Context, d duty) error {
+	if err := r.prepare(ctx, &d); err != nil {
+		return err
+	}
+	log, err := r.n.c.OpenLog(ctx, d.log())
+	if err != nil {
+		return err
+	}
+	err = r.check(ctx, log)
+	if errors.Is(err, shardlog.ErrBehind) {
+		r.logger.Warn("the log has been cut", "error", err)
+		if d.parent != nil { // made again
+			r.close()
+			return errors.Join(err, os.Remove(r.path()))
+		}
+		if err = r.restore(ctx, &d.shard); err == nil {
+			err = r.check(ctx, log)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	r.change(func() { r.status, r.err, r.lost = shardlog.Following, nil, false })
+	r.n.tell()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r.n.work.Go(func() { r.watch(ctx, log, stop) })
+	err = log.Read(ctx, r.at().Sequence, func(entries []shardlog.Entry) error { return r.apply(ctx, &d, entries) })
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}
+
+// at returns the position of the open file.
+func (r *replica) at() position {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open == nil {
+		return position{}
+	}
+	return r.open.at
+}
+
+// check compares the log with what the file has.
+func (r *replica) check(ctx context.Context, log *shardlog.Log) error {
+	at := r.at()
+	last, err := log.Check(ctx, at.Sequence, at.Mark)
+	if err == nil {
+		r.change(func() { r.last = last })
+	}
+	return err
+}
+
+// watch checks the log every second, and ends the round if it has lost messages.
+func (r *replica) watch(ctx context.Context, log *shardlog.Log, stop context.CancelCauseFunc) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := r.check(ctx, log); errors.Is(err, shardlog.ErrLogLost) {
+			stop(err)
+		}
+	}
+}
+
+// errWrongFile: a file is not that of the shard.
+var errWrongFile = errors.New("the file is none of the shard")
+
+// prepare opens the file and brings it to a position in the log of the duty.
+func (r *replica) prepare(ctx context.Context, d *duty) error {
+	if r.at().Shard == "" {
+		if _, err := os.Stat(r.path()); err == nil {
+			if err := r.openFile(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	at := r.at()
+	switch base := d.shard.Base; {
+	case at.of(d.log()):
+		return nil
+	case at.Shard == "" && d.parent != nil:
+		return r.part(ctx, d)
+	case at.Shard == "" && base == nil:
+		return r.begin(ctx, &d.shard)
+	case at.Shard != "" && base != nil && at.Position == *base:
+		return r.moveTo(ctx, shardlog.Position{Shard: d.shard.ID, Epoch: d.shard.Epoch})
+	case at.Shard == d.shard.ID && at.Epoch > d.shard.Epoch:
+		return fmt.Errorf("shard %s: the file is of epoch %d, the map of epoch %d", r.id, at.Epoch, d.shard.Epoch)
+	}
+	return r.restore(ctx, &d.shard)
+}
+
+// begin restores a snapshot, or begins with an empty file if there is none and the log has all.
+func (r *replica) begin(ctx context.Context, s *shardlog.Shard) error {
+	snapshots, err := r.n.c.Snapshots(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	if len(snapshots) > 0 {
+		return r.restore(ctx, s)
+	}
+	log, err := r.n.c.OpenLog(ctx, s)
+	if err != nil {
+		return err
+	}
+	if first, _, err := log.State(ctx); err != nil || first > 1 {
+		return errors.Join(err, fmt.Errorf("%w: shard %s: at message %d, and there is no snapshot", shardlog.ErrBehind, s.ID, first))
+	}
+	return r.create(ctx, shardlog.Position{Shard: s.ID, Epoch: s.Epoch})
+}

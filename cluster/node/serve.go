@@ -1,0 +1,267 @@
+package node
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/wire"
+)
+
+// SequenceHeader is the header that lists shards with sequences, "SHARD=N,SHARD=N": of a request those that
+// the answer must have seen, of an answer what it has.
+const SequenceHeader = "Anndb-Sequence"
+
+// Applied is the answer to the question whether a message has been applied.
+type Applied struct {
+	Applied uint64 `json:"applied"` // the last sequence that has been
+	// Known reports whether the result of the message is: the versions of the rows, or the error for which it
+	// was refused.
+	Known    bool        `json:"known"`
+	Versions []string    `json:"versions,omitempty"`
+	Error    *wire.Error `json:"error,omitempty"`
+}
+
+// Serve serves HTTP at a listener until Close.
+func (n *Node) Serve(l net.Listener) error {
+	s := &http.Server{Handler: n, ReadHeaderTimeout: timeout}
+	stop := context.AfterFunc(n.ctx, func() { _ = s.Close() })
+	defer stop()
+	return s.Serve(l)
+}
+
+// handlers returns the routes of a node besides those of files.
+func (n *Node) handlers() map[string]http.Handler {
+	out := map[string]http.Handler{}
+	if n.o.Handlers != nil {
+		for pattern, h := range n.o.Handlers(n.File) {
+			out[pattern] = n.gated(h)
+		}
+	}
+	out["GET /cluster/applied"] = answer(n.applied)
+	out["GET /cluster/status"] = answer(func(*http.Request) (any, error) { return n.info(), nil })
+	out["GET /cluster/built"] = answer(n.built)
+	out["POST /cluster/snapshot"] = answer(n.snapshot)
+	out["GET /v1/files"] = answer(func(*http.Request) (any, error) {
+		files := wire.Files{Files: []string{}}
+		for id := range n.info().Shards {
+			files.Files = append(files.Files, id)
+		}
+		slices.Sort(files.Files)
+		return files, nil
+	})
+	return out
+}
+
+// answer returns a handler that answers with JSON.
+func answer(f func(r *http.Request) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		out, err := f(r)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		w.Header().Set("Content-Type", wire.JSON)
+		_ = json.NewEncoder(w).Encode(out)
+	})
+}
+
+func fail(w http.ResponseWriter, err error) {
+	e := wire.NewError(err)
+	w.Header().Set("Content-Type", wire.JSON)
+	w.WriteHeader(e.Status)
+	_ = json.NewEncoder(w).Encode(wire.Failure{Error: e})
+}
+
+// ServeHTTP answers requests about the files of shards by their servers, and all others.
+func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rest, ok := strings.CutPrefix(r.URL.Path, "/v1/files/")
+	if !ok || !n.admits(r) {
+		n.server.ServeHTTP(w, r)
+		return
+	}
+	shard, rest, _ := strings.Cut(rest, "/")
+	if !reads(r.Method, rest) {
+		fail(w, fmt.Errorf("%w: %s: a node is changed by the log of its shard (ask a gateway)", wire.ErrMethod, r.Method))
+		return
+	}
+	o, err := n.gate(w, r, shard)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	o.server.ServeHTTP(w, r)
+}
+
+// admits reports whether a request has the token; the server answers to others.
+func (n *Node) admits(r *http.Request) bool {
+	sent := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return n.o.Token == "" || subtle.ConstantTimeCompare([]byte(sent), []byte(n.o.Token)) == 1
+}
+
+// reads reports whether a request about a file changes nothing.
+func reads(method, rest string) bool {
+	last := rest[strings.LastIndex(rest, "/")+1:]
+	return method == http.MethodGet || method == http.MethodHead ||
+		method == http.MethodPost && slices.Contains([]string{"search", "predict", "count", "check"}, last)
+}
+
+// gated returns a handler whose requests about a shard wait and fail as those about its file do.
+func (n *Node) gated(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if shard := r.PathValue("shard"); shard != "" {
+			if _, err := n.gate(w, r, shard); err != nil {
+				fail(w, err)
+				return
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// gate waits until a shard has applied what a request wants to see, and returns its file.
+func (n *Node) gate(w http.ResponseWriter, r *http.Request, shard string) (*opened, error) {
+	least, err := sequence(r.Header.Get(SequenceHeader), shard)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	rep := n.replica(shard)
+	if rep == nil {
+		return nil, fmt.Errorf("%w: shard %.40q is not on node %s", wire.ErrUnavailable, shard, n.o.ID)
+	}
+	var o *opened
+	var seen uint64
+	err = rep.wait(ctx, func() (bool, error) {
+		var err error
+		if o, err = rep.servingLocked(); err != nil {
+			return false, err
+		}
+		seen = o.at.Sequence
+		return seen >= least, nil
+	})
+	if err != nil && r.Context().Err() == nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: shard %s on node %s has applied %d, not yet %d", wire.ErrUnavailable, shard, n.o.ID, seen, least)
+	}
+	if err == nil {
+		w.Header().Set(SequenceHeader, fmt.Sprintf("%s=%d", shard, seen))
+	}
+	return o, err
+}
+
+// sequence returns the number of a shard in a header, 0 if it is not there.
+func sequence(header, shard string) (uint64, error) {
+	for item := range strings.SplitSeq(header, ",") {
+		id, number, _ := strings.Cut(strings.TrimSpace(item), "=")
+		if id != shard {
+			continue
+		}
+		least, err := strconv.ParseUint(number, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%w: header %s: %.40q, want SHARD=NUMBER", db.ErrInvalid, SequenceHeader, item)
+		}
+		return least, nil
+	}
+	return 0, nil
+}
+
+// question is a request about a message of a shard.
+type question struct {
+	replica  *replica
+	sequence uint64
+	epoch    string // of the log that is meant; "" is the present one
+}
+
+// about returns the question of a request.
+func (n *Node) about(r *http.Request) (q question, err error) {
+	values := r.URL.Query()
+	q.epoch = values.Get("epoch")
+	if q.replica = n.replica(values.Get("shard")); q.replica == nil {
+		return q, fmt.Errorf("%w: shard %.40q is not on node %s", wire.ErrUnavailable, values.Get("shard"), n.o.ID)
+	}
+	if q.sequence, err = strconv.ParseUint(values.Get("sequence"), 10, 64); err != nil {
+		err = fmt.Errorf("%w: sequence=%.40q, want a number", db.ErrInvalid, values.Get("sequence"))
+	}
+	return q, err
+}
+
+// wait waits until the message has been applied, and calls f with the replica's lock held.
+func (q *question) wait(ctx context.Context, f func(o *opened)) error {
+	return q.replica.wait(ctx, func() (bool, error) {
+		o, err := q.replica.servingLocked()
+		if err != nil {
+			return false, err
+		}
+		if q.epoch != "" && q.epoch != strconv.Itoa(o.at.Epoch) {
+			return false, fmt.Errorf("%w: shard %s is in epoch %d", wire.ErrUnavailable, q.replica.id, o.at.Epoch)
+		}
+		if o.at.Sequence < q.sequence {
+			return false, nil
+		}
+		f(o)
+		return true, nil
+	})
+}
+
+// applied waits until a message has been applied.
+func (n *Node) applied(r *http.Request) (any, error) {
+	q, err := n.about(r)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	var out Applied
+	err = q.wait(ctx, func(o *opened) {
+		out.Applied, out.Error = o.at.Sequence, o.refused[q.sequence]
+		out.Versions, out.Known = q.replica.results[q.sequence]
+		out.Known = out.Known || out.Error != nil
+	})
+	return out, err
+}
+
+// built waits until what a message wants of an index has been done.
+func (n *Node) built(r *http.Request) (any, error) {
+	q, err := n.about(r)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	for {
+		var file *opened
+		if err := q.wait(ctx, func(o *opened) { file = o }); err != nil {
+			return nil, err
+		}
+		out, err := file.ended(q.sequence)
+		if err != nil || out.Ended {
+			return out, err
+		}
+		select {
+		case <-ctx.Done():
+			return out, nil
+		case <-time.After(timeout / 300):
+		}
+	}
+}
+
+// snapshot stores one now.
+func (n *Node) snapshot(r *http.Request) (any, error) {
+	rep := n.replica(r.URL.Query().Get("shard"))
+	if rep == nil {
+		return nil, fmt.Errorf("%w: shard %.40q is not on node %s", wire.ErrUnavailable, r.URL.Query().Get("shard"), n.o.ID)
+	}
+	if err := rep.takeSnapshot(r.Context()); err != nil {
+		return nil, err
+	}
+	return rep.state(), nil
+}

@@ -1,0 +1,203 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/anndb/anndb/cluster/shardlog"
+	"github.com/anndb/anndb/db"
+)
+
+// restore replaces the file by the newest snapshot of the shard that is not damaged.
+func (r *replica) restore(ctx context.Context, s *shardlog.Shard) error {
+	snapshots, err := r.n.c.Snapshots(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	snapshots = slices.DeleteFunc(snapshots, func(x shardlog.Snapshot) bool {
+		return x.Epoch != s.Epoch && !(s.Base != nil && s.Base.Shard == s.ID && s.Base.Epoch == x.Epoch && s.Base.Sequence == x.Sequence)
+	})
+	var failed error
+	for i := range snapshots {
+		err := r.restoreOne(ctx, &snapshots[i])
+		if err == nil {
+			return r.prepare(ctx, &duty{shard: *s}) // which may be that of the log before
+		}
+		failed = errors.Join(failed, err)
+		if !errors.Is(err, shardlog.ErrCorrupt) && !errors.Is(err, db.ErrCorrupt) && !errors.Is(err, db.ErrNotDatabase) {
+			break
+		}
+		r.logger.Error("a snapshot is damaged", "shard", s.ID, "sequence", snapshots[i].Sequence, "error", err)
+	}
+	if failed == nil {
+		failed = fmt.Errorf("%w: shard %s has no snapshot of epoch %d yet", shardlog.ErrBehind, s.ID, s.Epoch)
+	}
+	return failed
+}
+
+// restoreOne replaces the file by a snapshot. The file is served until the snapshot is here and verified.
+func (r *replica) restoreOne(ctx context.Context, s *shardlog.Snapshot) error {
+	r.logger.Info("restore", "snapshot", s.Sequence, "bytes", s.Bytes)
+	path := r.path() + ".snapshot"
+	defer os.Remove(path)
+	w, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(r.n.c.GetSnapshot(ctx, s, w), w.Close()); err != nil {
+		return err
+	}
+	making := r.path() + ".new"
+	_ = os.Remove(making)
+	if err := db.Restore(ctx, path, making, false); err != nil {
+		return err
+	}
+	r.close()
+	if err := os.Rename(making, r.path()); err != nil {
+		return err
+	}
+	return r.openFile(ctx)
+}
+
+// keepSnapshots stores snapshots until the replica ends.
+func (r *replica) keepSnapshots(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		due, err := r.due(ctx)
+		if err == nil && due {
+			err = r.takeSnapshot(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			r.logger.Warn("snapshot", "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(10 * time.Second):
+			}
+		}
+	}
+}
+
+// due reports whether it is this node's turn to store a snapshot: that of the first replica that lives.
+func (r *replica) due(ctx context.Context) (bool, error) {
+	if _, err := r.serving(); err != nil {
+		return false, nil
+	}
+	r.mu.Lock()
+	s, at, snapshot := r.duty.shard, r.open.at, r.snapshot
+	r.mu.Unlock()
+	first := s.Base != nil && snapshot == 0 // what the log continues is in no snapshot
+	if !first && at.Sequence < snapshot+r.n.o.SnapshotMessages {
+		log, err := r.n.c.OpenLog(ctx, &s)
+		if err != nil {
+			return false, nil // shown by others
+		}
+		if size, err := log.Bytes(ctx); err != nil || size < r.n.o.SnapshotBytes || at.Sequence == snapshot {
+			return false, nil
+		}
+	}
+	nodes, err := r.n.c.Nodes(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, id := range s.Replicas {
+		if id == r.n.o.ID {
+			break
+		}
+		if slices.ContainsFunc(nodes, func(x shardlog.NodeInfo) bool {
+			return x.ID == id && x.Shards[s.ID].State == shardlog.Following && x.Shards[s.ID].Epoch == s.Epoch
+		}) {
+			return false, r.seeSnapshots(ctx, &s)
+		}
+	}
+	if err := r.seeSnapshots(ctx, &s); err != nil {
+		return false, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return s.Base != nil && r.snapshot == 0 || at.Sequence > r.snapshot, nil
+}
+
+// seeSnapshots looks up the newest snapshot.
+func (r *replica) seeSnapshots(ctx context.Context, s *shardlog.Shard) error {
+	list, err := r.n.c.Snapshots(ctx, s.ID)
+	if err == nil && len(list) > 0 && list[0].Epoch == s.Epoch {
+		r.change(func() { r.snapshot = list[0].Sequence })
+	}
+	return err
+}
+
+// takeSnapshot stores the present state of the file in the object store, deletes all but the two newest
+// snapshots, and the messages of the log that are in both.
+func (r *replica) takeSnapshot(ctx context.Context) error {
+	r.applying.Lock()
+	begun := sync.OnceFunc(r.applying.Unlock)
+	defer begun()
+	o, err := r.serving()
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	s := r.duty.shard
+	at := o.at
+	r.mu.Unlock()
+	read, write := io.Pipe()
+	r.n.work.Go(func() {
+		_, err := o.file.Backup(ctx, writerFunc(func(p []byte) (int, error) {
+			begun() // the state of the file is held now, and messages can be applied
+			return write.Write(p)
+		}))
+		begun()
+		_ = write.CloseWithError(err)
+	})
+	snapshot := shardlog.Snapshot{Shard: s.ID, Epoch: at.Epoch, Sequence: at.Sequence}
+	err = r.n.c.PutSnapshot(ctx, &snapshot, read)
+	_ = read.CloseWithError(err)
+	if err != nil {
+		return err
+	}
+	r.change(func() { r.snapshot = at.Sequence })
+	r.logger.Info("snapshot", "sequence", at.Sequence)
+	return r.cut(ctx, &s)
+}
+
+// writerFunc is an io.Writer.
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// cut deletes all snapshots of a shard but the newest two of the epoch, and what they make unnecessary: the
+// messages that are in both, and the log before.
+func (r *replica) cut(ctx context.Context, s *shardlog.Shard) error {
+	list, err := r.n.c.Snapshots(ctx, s.ID)
+	if err != nil || len(list) < 2 || list[1].Epoch != s.Epoch {
+		return err
+	}
+	for i := range list[2:] {
+		if err := r.n.c.DeleteSnapshot(ctx, &list[2+i]); err != nil {
+			return err
+		}
+	}
+	if s.Base != nil {
+		before := shardlog.Shard{ID: s.Base.Shard, Epoch: s.Base.Epoch}
+		if err := r.n.c.DeleteLog(ctx, &before); err != nil {
+			return err
+		}
+	}
+	log, err := r.n.c.OpenLog(ctx, s)
+	if err != nil {
+		return err
+	}
+	return log.Purge(ctx, list[1].Sequence)
+}

@@ -1,0 +1,91 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/anndb/anndb/db"
+)
+
+// part makes the file of a part of a split: a copy of the parent's, without the rows of the other part.
+func (r *replica) part(ctx context.Context, d *duty) error {
+	parent := r.n.replica(d.parent.ID)
+	if parent == nil {
+		return errors.New("the parent of a split is not here")
+	}
+	o, err := parent.serving()
+	if err != nil {
+		return err
+	}
+	making, backup := r.path()+".new", r.path()+".snapshot"
+	defer os.Remove(backup)
+	w, err := os.Create(backup)
+	if err != nil {
+		return err
+	}
+	_, err = o.file.Backup(ctx, w)
+	if err = errors.Join(err, w.Close()); err != nil {
+		return err
+	}
+	_ = os.Remove(making)
+	if err := db.Restore(ctx, backup, making, false); err != nil {
+		return err
+	}
+	file, err := db.Open(ctx, making, r.n.o.DB)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(keepOnly(ctx, file, d.shard.Owns), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(making, r.path()); err != nil {
+		return err
+	}
+	return r.openFile(ctx)
+}
+
+// keepOnly deletes the rows whose keys do not pass.
+func keepOnly(ctx context.Context, file *db.DB, pass func(key []byte) bool) error {
+	list, err := file.Collections()
+	if err != nil {
+		return err
+	}
+	for _, info := range list {
+		if info.Name == hidden {
+			continue
+		}
+		var from []byte
+		for more := true; more; {
+			var keys [][]byte
+			more = false
+			for key, err := range file.Collection(info.Name).Keys(nil, from) {
+				if err != nil {
+					return err
+				}
+				if !pass(key) {
+					keys = append(keys, key)
+				}
+				if more = len(keys) == deleteRows; more {
+					from = key
+					break
+				}
+			}
+			err := file.Update(ctx, func(tx *db.Tx) error {
+				for _, key := range keys {
+					if err := tx.Collection(info.Name).Delete(key); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// deleteRows is how many rows are deleted in a transaction.
+const deleteRows = 4096
