@@ -61,6 +61,17 @@ func New(o *wire.Operation, key []byte, info *db.CollectionInfo) (ch Change, err
 	return ch, nil
 }
 
+// Row returns the row of a put or an insert, nil for other changes.
+func (ch *Change) Row() *db.Row {
+	if ch.op == wire.Put || ch.op == wire.Insert {
+		return &ch.row
+	}
+	return nil
+}
+
+// Key returns the key of the row.
+func (ch *Change) Key() []byte { return ch.key }
+
 // Apply makes the change, and returns the version that the row has then, "" without one.
 func (ch *Change) Apply(tx *db.Tx) (string, error) {
 	coll := tx.Collection(ch.coll)

@@ -1,0 +1,319 @@
+// Package gateway answers the requests of package server for a cluster: it sends each change to the log of the
+// shard that has the row's key, asks one replica of every shard for searches, predictions and counts, and
+// merges what they say. docs/CLUSTER.md describes what clients see.
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/anndb/anndb/cluster/shardlog"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/wire"
+)
+
+// Cluster is what a gateway needs of a *shardlog.Cluster.
+type Cluster interface {
+	Map(ctx context.Context) (shardlog.Map, error)
+	Nodes(ctx context.Context) ([]shardlog.NodeInfo, error)
+	Publish(ctx context.Context, s *shardlog.Shard, id string, m *shardlog.Message) (uint64, error)
+	Find(ctx context.Context, s *shardlog.Shard, id string) (uint64, bool, error)
+}
+
+// Options selects how a Gateway works; zero fields have the defaults.
+type Options struct {
+	Token  string       // that nodes want
+	HTTP   *http.Client // calls nodes
+	Logger *slog.Logger
+	// Logged acknowledges writes that have no conditions once the log has them, unless requests say
+	// otherwise. The default is that a majority of the shard's replicas has applied them.
+	Logged bool
+	// Deadline is how long a shard may take to answer a read, 10 s. Streams have none.
+	Deadline time.Duration
+}
+
+// Headers of requests and answers.
+const (
+	// Sequence lists shards with the sequence numbers that an answer has seen, or that it must have seen:
+	// "SHARD=N,SHARD=N".
+	Sequence = "Anndb-Sequence"
+	// Acknowledge says when a write is acknowledged: "logged" or "applied".
+	Acknowledge = "Anndb-Acknowledge"
+	// Missing lists the shards that a partial answer does not have.
+	Missing = "Anndb-Missing"
+)
+
+// Gateway answers requests for one cluster.
+type Gateway struct {
+	o       Options
+	name    string
+	cluster Cluster
+	times   times
+	budget  budget
+	slow    slow
+
+	mu    sync.Mutex
+	view  *view
+	until time.Time // when the view is read again
+	seen  sequences // of the writes that this gateway has acknowledged
+
+	infos sync.Map // of collections by name, known
+}
+
+// New returns a gateway of a cluster, which has the place of a file with the name.
+func New(name string, c Cluster, o *Options) *Gateway {
+	g := &Gateway{name: name, cluster: c, seen: sequences{}}
+	if o != nil {
+		g.o = *o
+	}
+	g.budget.tenths.Store(mostBudget)
+	g.o.Logger = cmp.Or(g.o.Logger, slog.Default())
+	g.o.Deadline = cmp.Or(g.o.Deadline, 10*time.Second)
+	if g.o.HTTP == nil {
+		g.o.HTTP = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
+	}
+	return g
+}
+
+// view is what is known of the cluster.
+type view struct {
+	shardlog.Map
+
+	addresses map[string]string // of nodes
+}
+
+// viewTime is how long a view is used before it is read again.
+const viewTime = time.Second
+
+// read returns the view of the cluster, one that is read now if fresh is set.
+func (g *Gateway) read(ctx context.Context, fresh bool) (*view, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now := time.Now(); g.view != nil && !fresh && now.Before(g.until) {
+		return g.view, nil
+	}
+	v := &view{addresses: map[string]string{}}
+	var err error
+	if v.Map, err = g.cluster.Map(ctx); err == nil {
+		var nodes []shardlog.NodeInfo
+		nodes, err = g.cluster.Nodes(ctx)
+		for _, n := range nodes {
+			v.addresses[n.ID] = strings.TrimSuffix(n.Address, "/")
+		}
+	}
+	switch {
+	case err == nil && len(v.Shards) == 0:
+		return nil, fmt.Errorf("%w: cluster %q has no shards", wire.ErrUnavailable, g.name)
+	case err == nil:
+		g.view = v
+	case g.view == nil || ctx.Err() != nil:
+		return nil, fmt.Errorf("%w: the map of the cluster: %w", wire.ErrUnavailable, err)
+	default: // reads go on without the key-value store
+		g.o.Logger.Warn("the map of the cluster cannot be read", "error", err)
+	}
+	g.until = time.Now().Add(viewTime)
+	return g.view, nil
+}
+
+// call is a request in progress.
+type call struct {
+	g    *Gateway
+	w    http.ResponseWriter
+	r    *http.Request
+	ctx  context.Context
+	view *view
+	// least are the sequences that the answer must have seen, seen those that it has.
+	least sequences
+	seen  sequences
+	mu    sync.Mutex // of seen
+	begun bool       // a stream
+}
+
+// route is a pattern of requests and what answers them.
+type route struct {
+	pattern string
+	do      func(*call) error
+	names   []string // of parameters
+}
+
+const collection = "/v1/files/{file}/collections/{collection}"
+
+var routes = []route{
+	{"GET /readyz", (*call).ready, nil},
+	{"GET /v1/files", (*call).files, nil},
+	{"GET /v1/files/{file}", (*call).stats, nil},
+	{"POST /v1/files/{file}/transactions", (*call).transact, nil},
+	{"GET /v1/files/{file}/collections", (*call).collections, nil},
+	{"POST /v1/files/{file}/collections", (*call).create, nil},
+	{"GET " + collection, (*call).describe, nil},
+	{"DELETE " + collection, (*call).drop, nil},
+	{"GET " + collection + "/rows", (*call).export, []string{"where", "vectors", "limit"}},
+	{"POST " + collection + "/rows", (*call).load, []string{"insert"}},
+	{"GET " + collection + "/rows/{key}", (*call).row, nil},
+	{"PUT " + collection + "/rows/{key}", (*call).change, nil},
+	{"PATCH " + collection + "/rows/{key}", (*call).change, nil},
+	{"DELETE " + collection + "/rows/{key}", (*call).change, nil},
+	{"POST " + collection + "/search", (*call).search, []string{"partial"}},
+	{"POST " + collection + "/predict", (*call).predict, []string{"partial"}},
+	{"POST " + collection + "/count", (*call).count, []string{"partial"}},
+	{"GET " + collection + "/indexes", (*call).indexes, nil},
+	{"POST " + collection + "/indexes/{index}", (*call).build, nil},
+	{"DELETE " + collection + "/indexes/{index}", (*call).dropIndex, nil},
+}
+
+// notBuilt are the routes of a server that a cluster does not have, and what to do instead.
+var notBuilt = map[string]string{
+	"GET " + collection + "/map":                   "ask a node",
+	"GET " + collection + "/recall.svg":            "ask a node",
+	"POST /v1/files/{file}/check":                  "ask each node",
+	"POST /v1/files/{file}/maintain":               "nodes maintain their indexes by themselves",
+	"GET /v1/files/{file}/backup":                  "use anndb-cluster backup",
+	"POST /v1/vector_stores/{store}/search":        "use the routes of files",
+	"POST /v1/vector_stores/{store}/files":         "use the routes of files",
+	"GET /v1/vector_stores/{store}/files/{key}":    "use the routes of files",
+	"POST /v1/vector_stores/{store}/files/{key}":   "use the routes of files",
+	"DELETE /v1/vector_stores/{store}/files/{key}": "use the routes of files",
+}
+
+// Handlers returns the routes of the gateway for server.Options, whose server has no files.
+func (g *Gateway) Handlers() map[string]http.Handler {
+	out := map[string]http.Handler{}
+	for _, r := range routes {
+		out[r.pattern] = g.handler(r)
+	}
+	for pattern, instead := range notBuilt {
+		out[pattern] = g.handler(route{pattern, func(*call) error {
+			return fmt.Errorf("%w: %s", wire.ErrNotBuilt, instead)
+		}, nil})
+	}
+	return out
+}
+
+// handler answers the requests of a route.
+func (g *Gateway) handler(r route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		c := &call{g: g, w: w, r: q, ctx: q.Context(), seen: sequences{}}
+		err := c.check(r)
+		if err == nil {
+			err = r.do(c)
+		}
+		if err != nil {
+			c.fail(err)
+		}
+	})
+}
+
+// check checks what all requests have, and reads the view of the cluster.
+func (c *call) check(r route) (err error) {
+	if name := c.r.PathValue("file"); name != "" && name != c.g.name {
+		return fmt.Errorf("%w: no file %q is served, but %q", db.ErrNotFound, name, c.g.name)
+	}
+	for name := range c.r.URL.Query() {
+		found := false
+		for _, n := range r.names {
+			found = found || n == name
+		}
+		if !found {
+			return fmt.Errorf("%w: unknown parameter %.40q in the address", db.ErrInvalid, name)
+		}
+	}
+	if c.least, err = parseSequences(c.r.Header.Get(Sequence)); err != nil {
+		return err
+	}
+	c.view, err = c.g.read(c.ctx, false)
+	return err
+}
+
+// name returns the name of the collection of the path.
+func (c *call) name() string { return c.r.PathValue("collection") }
+
+// decode decodes a body of JSON.
+func (c *call) decode(into any) error {
+	body, err := c.body()
+	if err != nil {
+		return err
+	}
+	return wire.Unmarshal(body, into)
+}
+
+// maxBody bounds the bodies that are held in memory.
+const maxBody = 32 << 20
+
+// body returns a body of JSON.
+func (c *call) body() ([]byte, error) {
+	if t, _, _ := strings.Cut(c.r.Header.Get("Content-Type"), ";"); strings.TrimSpace(t) != wire.JSON {
+		return nil, fmt.Errorf("%w: %.100q, want %s", wire.ErrType, c.r.Header.Get("Content-Type"), wire.JSON)
+	}
+	body, err := io.ReadAll(io.LimitReader(c.r.Body, maxBody+1))
+	if err == nil && len(body) > maxBody {
+		err = fmt.Errorf("%w: more than %d bytes", wire.ErrTooLarge, maxBody)
+	}
+	return body, err
+}
+
+// answer sends a value as JSON.
+func (c *call) answer(status int, value any) error {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	c.write(status, wire.JSON, append(body, '\n'))
+	return nil
+}
+
+// write sends a body. An error is that of a client which has gone away.
+func (c *call) write(status int, contentType string, body []byte) {
+	c.mark()
+	c.w.Header().Set("Content-Type", contentType)
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write(body)
+}
+
+// mark sets the sequences that the answer has seen.
+func (c *call) mark() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.seen) > 0 {
+		c.w.Header().Set(Sequence, c.seen.String())
+	}
+}
+
+// note notes that the answer has seen a sequence of a shard.
+func (c *call) note(shard string, n uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen.raise(shard, n)
+}
+
+// fail answers with an error. It ends a stream that has begun with the line of the error.
+func (c *call) fail(err error) {
+	var known *wire.Error
+	if !errors.As(err, &known) {
+		known = wire.NewError(err)
+	} else {
+		known = &wire.Error{Code: known.Code, Message: err.Error(), Rows: known.Rows, Status: known.Status}
+	}
+	if known.Status >= http.StatusInternalServerError {
+		c.g.o.Logger.Warn("request", "method", c.r.Method, "path", c.r.URL.EscapedPath(), "error", err)
+	}
+	body, _ := json.Marshal(wire.Failure{Error: known})
+	body = append(body, '\n')
+	if c.begun {
+		_, _ = c.w.Write(body)
+		_ = http.NewResponseController(c.w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	if known.Status == http.StatusServiceUnavailable {
+		c.w.Header().Set("Retry-After", "1")
+	}
+	c.write(known.Status, wire.JSON, body)
+}

@@ -1,0 +1,42 @@
+package gateway
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/anndb/anndb/db"
+)
+
+// sequences are sequence numbers by shard: of the last message of its log that was applied.
+type sequences map[string]uint64
+
+// parseSequences reads the header Sequence.
+func parseSequences(header string) (sequences, error) {
+	out := sequences{}
+	if header == "" {
+		return out, nil
+	}
+	for item := range strings.SplitSeq(header, ",") {
+		shard, number, ok := strings.Cut(strings.TrimSpace(item), "=")
+		n, err := strconv.ParseUint(number, 10, 64)
+		if !ok || err != nil || shard == "" {
+			return nil, fmt.Errorf("%w: header %s: %.40q, want SHARD=NUMBER", db.ErrInvalid, Sequence, item)
+		}
+		out.raise(shard, n)
+	}
+	return out, nil
+}
+
+// String returns the header.
+func (s sequences) String() string {
+	var items []string
+	for _, shard := range slices.Sorted(maps.Keys(s)) {
+		items = append(items, shard+"="+strconv.FormatUint(s[shard], 10))
+	}
+	return strings.Join(items, ",")
+}
+
+func (s sequences) raise(shard string, n uint64) { s[shard] = max(s[shard], n) }

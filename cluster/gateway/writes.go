@@ -1,0 +1,504 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/anndb/anndb/cluster/shardlog"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/change"
+	"github.com/anndb/anndb/internal/wire"
+)
+
+// Applied is the answer of a node to "GET /cluster/applied": the sequence that it has applied, and what became
+// of the message that was asked for, if that is still known.
+type Applied struct {
+	Applied  uint64      `json:"applied"`
+	Known    bool        `json:"known"`
+	Versions []string    `json:"versions,omitempty"`
+	Error    *wire.Error `json:"error,omitempty"`
+}
+
+// retryTime is the pause before a write is sent again to a shard that has moved, or a replica is asked again.
+const retryTime = 50 * time.Millisecond
+
+// change changes the row of the path if it has a version that the request wants.
+func (c *call) change() error {
+	key := []byte(c.r.PathValue("key"))
+	o := wire.Operation{Op: wire.Delete, Collection: c.name(), Key: wire.NewKey(key)}
+	var in wire.Transaction
+	if c.r.Method != http.MethodDelete {
+		o.Op = wire.Put
+		if c.r.Method == http.MethodPatch {
+			o.Op = wire.Update
+		}
+		var err error
+		if o.Row, err = c.body(); err != nil {
+			return err
+		}
+	}
+	if none := c.r.Header.Get("If-None-Match"); none != "" && o.Op == wire.Put {
+		if strings.TrimSpace(none) != "*" {
+			return fmt.Errorf("%w: If-None-Match %.100q, want *", wire.ErrNotBuilt, none)
+		}
+		o.Op = wire.Insert
+	}
+	if want := strings.TrimSpace(c.r.Header.Get("If-Match")); want != "" {
+		version, ok := strings.CutPrefix(want, `"`)
+		version, ok2 := strings.CutSuffix(version, `"`)
+		if !ok || !ok2 || version == "" || strings.Contains(version, `"`) {
+			return fmt.Errorf("%w: If-Match %.100q, want one version in quotes", wire.ErrNotBuilt, want)
+		}
+		in.If = []wire.Condition{{Collection: o.Collection, Key: o.Key, Version: version}}
+	}
+	in.Operations = []wire.Operation{o}
+	versions, err := c.commit(&in)
+	switch {
+	case err != nil:
+		return err
+	case versions == nil: // logged
+		return c.answer(http.StatusAccepted, wire.Stored{})
+	case o.Op == wire.Delete:
+		c.mark()
+		c.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	c.w.Header().Set("ETag", `"`+versions[0]+`"`)
+	return c.answer(http.StatusOK, wire.Stored{Version: versions[0]})
+}
+
+// transact makes all changes of a request in one commit of one shard if its conditions hold, otherwise none.
+func (c *call) transact() error {
+	var in wire.Transaction
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	if len(in.If)+len(in.Operations) == 0 {
+		return c.answer(http.StatusOK, wire.Committed{Versions: []string{}})
+	}
+	versions, err := c.commit(&in)
+	status := http.StatusOK
+	if versions == nil {
+		status, versions = http.StatusAccepted, []string{}
+	}
+	if err != nil {
+		return err
+	}
+	return c.answer(status, wire.Committed{Versions: versions})
+}
+
+// commit makes a transaction, and returns the versions of its rows; nil if it was acknowledged when the log had
+// it.
+func (c *call) commit(in *wire.Transaction) ([]string, error) {
+	keys, err := c.keysOf(in)
+	if err != nil {
+		return nil, err
+	}
+	logged, err := c.logged(in)
+	if err != nil {
+		return nil, err
+	}
+	id := rand.Text()
+	for {
+		s := c.view.Find(keys[0])
+		for _, key := range keys[1:] {
+			if other := c.view.Find(key); other != s {
+				return nil, fmt.Errorf("%w: a transaction of rows in two shards, %.40q in %s and %.40q in %s",
+					wire.ErrNotBuilt, keys[0], s.ID, key, other.ID)
+			}
+		}
+		n, err := c.publish(s, id, &shardlog.Message{Transaction: in})
+		if errors.Is(err, shardlog.ErrSealed) {
+			if err := c.again(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil || logged {
+			return nil, err
+		}
+		result, err := c.applied(s, n)
+		if err != nil {
+			return nil, err
+		}
+		if len(result.Versions) != len(in.Operations) {
+			return nil, fmt.Errorf("shard %s: %d versions of %d rows", s.ID, len(result.Versions), len(in.Operations))
+		}
+		return append([]string{}, result.Versions...), nil
+	}
+}
+
+// again reads the view of the cluster again, after a shard was sealed.
+func (c *call) again() (err error) {
+	if err := pause(c.ctx, retryTime); err != nil {
+		return err
+	}
+	c.view, err = c.g.read(c.ctx, true)
+	return err
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// logged reports whether a transaction is acknowledged when the log has it. Then nobody says whether its
+// conditions hold, so it may have none.
+func (c *call) logged(in *wire.Transaction) (bool, error) {
+	logged := c.g.o.Logged
+	conditional := len(in.If) > 0
+	for _, o := range in.Operations {
+		conditional = conditional || o.Op == wire.Insert || o.Op == wire.Update
+	}
+	switch how := c.r.Header.Get(Acknowledge); how {
+	case "":
+		return logged && !conditional, nil
+	case "applied":
+		return false, nil
+	case "logged":
+		if conditional {
+			return false, fmt.Errorf("%w: header %s: logged, and the write has conditions, which are checked later",
+				db.ErrInvalid, Acknowledge)
+		}
+		return true, nil
+	default:
+		return false, fmt.Errorf("%w: header %s: %.40q, want logged or applied", db.ErrInvalid, Acknowledge, how)
+	}
+}
+
+// keysOf checks a transaction, and returns the keys of its rows.
+func (c *call) keysOf(in *wire.Transaction) (keys [][]byte, err error) {
+	infos := map[string]*db.CollectionInfo{}
+	key := func(coll string, o *wire.Operation) error {
+		info := infos[coll]
+		if info == nil {
+			i, err := c.info(coll)
+			if err != nil {
+				return err
+			}
+			info, infos[coll] = &i, &i
+		}
+		k, err := checkOperation(o, info)
+		keys = append(keys, k)
+		return err
+	}
+	for i, x := range in.If {
+		if err := key(x.Collection, &wire.Operation{Op: wire.Delete, Key: x.Key}); err != nil {
+			return nil, fmt.Errorf("condition %d: %w", i, err)
+		}
+	}
+	for i := range in.Operations {
+		if err := key(in.Operations[i].Collection, &in.Operations[i]); err != nil {
+			return nil, fmt.Errorf("operation %d: %w", i, err)
+		}
+	}
+	return keys, nil
+}
+
+// checkOperation returns the key of the row of an operation. It refuses rows that a node would.
+func checkOperation(o *wire.Operation, info *db.CollectionInfo) ([]byte, error) {
+	ch, err := change.New(o, nil, info)
+	if err != nil {
+		return nil, err
+	}
+	var parts map[string]json.RawMessage
+	if o.Op == wire.Update {
+		_ = json.Unmarshal(o.Row, &parts)
+	}
+	row := ch.Row()
+	if _, has := parts["expires"]; has || row != nil && !row.ExpiresAt.IsZero() {
+		return nil, fmt.Errorf("%w: rows that expire: the clocks of replicas differ", wire.ErrNotBuilt)
+	}
+	key := ch.Key()
+	if len(key) == 0 || len(key) > 512 {
+		return nil, fmt.Errorf("%w: key %.40q has %d bytes, want 1 to 512", db.ErrInvalid, key, len(key))
+	}
+	if row != nil {
+		return key, info.CheckRow(*row)
+	}
+	return key, nil
+}
+
+// info describes a collection, by one of its parts.
+func (c *call) info(name string) (db.CollectionInfo, error) {
+	if strings.HasPrefix(name, ".") {
+		return db.CollectionInfo{}, fmt.Errorf("%w: collection %q", db.ErrNotFound, name)
+	}
+	return part{c: c, s: &c.view.Shards[0], name: name}.Info(c.ctx)
+}
+
+// publish appends a message to the log of a shard: once, however often it has to be sent.
+func (c *call) publish(s *shardlog.Shard, id string, m *shardlog.Message) (n uint64, err error) {
+	unknown := false
+	for {
+		n, err = c.g.cluster.Publish(c.ctx, s, id, m)
+		if errors.Is(err, shardlog.ErrUnknown) {
+			unknown = true
+			if pause(c.ctx, retryTime) == nil {
+				continue
+			}
+			return 0, fmt.Errorf("%w: whether the log of shard %s has the write: %w", db.ErrUnknownState, s.ID, err)
+		}
+		if errors.Is(err, shardlog.ErrSealed) && unknown {
+			at, found, findErr := c.g.cluster.Find(c.ctx, s, id)
+			switch {
+			case findErr != nil:
+				return 0, fmt.Errorf("%w: whether the log of shard %s has the write: %w", db.ErrUnknownState, s.ID,
+					findErr)
+			case found:
+				n, err = at, nil
+			}
+		}
+		break
+	}
+	switch {
+	case errors.Is(err, shardlog.ErrTooLarge):
+		return 0, fmt.Errorf("%w: %w", wire.ErrTooLarge, err)
+	case errors.Is(err, shardlog.ErrSealed):
+		return 0, err
+	case err != nil:
+		return 0, fmt.Errorf("%w: the log of shard %s: %w", wire.ErrUnavailable, s.ID, err)
+	}
+	c.note(token(s), n)
+	c.g.mu.Lock()
+	defer c.g.mu.Unlock()
+	c.g.seen.raise(token(s), n)
+	return n, nil
+}
+
+// applied waits until a majority of the replicas of a shard has applied a message, and returns what became of
+// it. Replicas may change meanwhile.
+func (c *call) applied(s *shardlog.Shard, n uint64) (out Applied, err error) {
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	type answer struct {
+		node string
+		Applied
+	}
+	answers := make(chan answer)
+	asked, has := map[string]bool{}, map[string]bool{}
+	look := time.NewTicker(viewTime)
+	defer look.Stop()
+	for {
+		done := 0
+		for _, id := range s.Replicas {
+			if has[id] {
+				done++
+			}
+			if asked[id] {
+				continue
+			}
+			asked[id] = true
+			go func() {
+				if a, err := c.appliedBy(ctx, s, id, n); err == nil {
+					select {
+					case answers <- answer{id, a}:
+					case <-ctx.Done():
+					}
+				}
+			}()
+		}
+		if done > len(s.Replicas)/2 {
+			break
+		}
+		select {
+		case a := <-answers:
+			has[a.node] = true
+			if a.Known {
+				out = a.Applied
+			}
+		case <-look.C:
+			if s, err = c.g.current(ctx, s); err != nil {
+				return out, err
+			}
+		case <-ctx.Done():
+			return out, fmt.Errorf("the log has the write, sequence %d of shard %s, and a majority of the %d replicas "+
+				"has not applied it yet: %w", n, s.ID, len(s.Replicas), ctx.Err())
+		}
+	}
+	switch {
+	case !out.Known:
+		return out, fmt.Errorf("%w: shard %s has applied sequence %d, and its result is forgotten", db.ErrUnknownState,
+			s.ID, n)
+	case out.Error != nil:
+		out.Error.Status = wire.NewError(out.Error).Status
+		return out, out.Error
+	}
+	return out, nil
+}
+
+// appliedBy waits until a replica has applied a message.
+func (c *call) appliedBy(ctx context.Context, s *shardlog.Shard, id string, n uint64) (a Applied, err error) {
+	path := "/cluster/applied?" + url.Values{
+		"shard": {s.ID}, "epoch": {strconv.Itoa(s.Epoch)}, "sequence": {strconv.FormatUint(n, 10)},
+	}.Encode()
+	for {
+		v, err := c.g.read(ctx, false)
+		if err == nil && v.addresses[id] != "" {
+			var answer *reply
+			answer, err = c.send(ctx, s, v.addresses[id], &question{method: http.MethodGet, path: path})
+			if err == nil {
+				err = json.Unmarshal(answer.body, &a)
+			}
+			if err == nil && a.Applied >= n {
+				return a, nil
+			}
+		}
+		if err := pause(ctx, retryTime); err != nil {
+			return a, err
+		}
+	}
+}
+
+// current returns a shard as the latest view has it.
+func (g *Gateway) current(ctx context.Context, s *shardlog.Shard) (*shardlog.Shard, error) {
+	v, err := g.read(ctx, false)
+	if err != nil {
+		return s, nil // another look may succeed
+	}
+	for i := range v.Shards {
+		if x := &v.Shards[i]; x.ID == s.ID && x.Epoch == s.Epoch {
+			return x, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: shard %s was split or recovered while it applied the write", db.ErrUnknownState, s.ID)
+}
+
+// everywhere appends a message to the logs of all shards, and waits until it is applied. It is done if some
+// shards have done it, and the others had it done before, which is the error had.
+func (c *call) everywhere(m *shardlog.Message, had error) error {
+	id, done := rand.Text(), false
+	for {
+		failed := make([]error, len(c.view.Shards))
+		err := c.scatter(func(i int, s *shardlog.Shard) error {
+			n, err := c.publish(s, id, m)
+			if err == nil {
+				_, err = c.applied(s, n)
+			}
+			failed[i] = err
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		sealed := false
+		for _, e := range failed {
+			sealed = sealed || errors.Is(e, shardlog.ErrSealed)
+			done = done || e == nil
+			if e != nil && !(had != nil && errors.Is(e, had)) && err == nil {
+				err = e
+			}
+		}
+		switch {
+		case sealed:
+			if err := c.again(); err != nil {
+				return err
+			}
+		case err == nil && !done:
+			return failed[0]
+		default:
+			return err
+		}
+	}
+}
+
+// create makes a collection in all shards.
+func (c *call) create() error {
+	var in wire.NewCollection
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	if _, err := in.Schema.Get(); err != nil {
+		return err
+	}
+	if strings.HasPrefix(in.Name, ".") {
+		return fmt.Errorf("%w: collection %.40q: names that begin with a dot are those of nodes", db.ErrInvalid, in.Name)
+	}
+	c.r.SetPathValue("collection", in.Name)
+	defer c.forgetInfos()
+	if err := c.everywhere(&shardlog.Message{Create: &in}, db.ErrExists); err != nil {
+		return err
+	}
+	list, err := c.described()
+	if err != nil {
+		return err
+	}
+	out := mergeCollection(list)
+	out.Labels = nil
+	return c.answer(http.StatusCreated, out)
+}
+
+// forgetInfos has the descriptions of the collection read again.
+func (c *call) forgetInfos() {
+	for i := range c.view.Shards {
+		c.g.infos.Delete(c.view.Shards[i].ID + "/" + c.name())
+	}
+}
+
+// drop removes a collection from all shards.
+func (c *call) drop() error {
+	if err := c.checkName(); err != nil {
+		return err
+	}
+	defer c.forgetInfos()
+	if err := c.everywhere(&shardlog.Message{Drop: c.name()}, db.ErrNotFound); err != nil {
+		return err
+	}
+	c.mark()
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// build builds an index in all shards.
+func (c *call) build() error {
+	var in wire.Build
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	if _, err := in.Get(); err != nil {
+		return err
+	}
+	if err := c.checkName(); err != nil {
+		return err
+	}
+	name := c.r.PathValue("index")
+	m := &shardlog.Message{Build: &shardlog.Build{Collection: c.name(), Index: name, Build: in}}
+	if err := c.everywhere(m, nil); err != nil {
+		return err
+	}
+	list, err := c.indexesOf()
+	if err != nil {
+		return err
+	}
+	for _, x := range list.Indexes {
+		if x.Name == name {
+			return c.answer(http.StatusOK, x)
+		}
+	}
+	return fmt.Errorf("%w: index %q was dropped since it was built", db.ErrNotFound, name)
+}
+
+func (c *call) dropIndex() error {
+	if err := c.checkName(); err != nil {
+		return err
+	}
+	m := &shardlog.Message{DropIndex: &shardlog.Build{Collection: c.name(), Index: c.r.PathValue("index")}}
+	if err := c.everywhere(m, db.ErrNotFound); err != nil {
+		return err
+	}
+	c.mark()
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
