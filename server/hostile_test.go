@@ -3,10 +3,12 @@ package server_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -279,22 +281,35 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
+// TestManyConnections: of 10,000 idle connections the server keeps as many as it may have, closes and logs the
+// others, and answers those that it has.
 func TestManyConnections(t *testing.T) {
-	b := newBed(t, &server.Options{MaxConnections: 200})
+	const most = 2048 // by default
+	b := newBed(t, nil)
 	b.create(db.Schema{Dim: 4}, testRows(10, 4)...)
 	b.want(200, "", request{method: "GET", path: "rows/k0"}) // its connection stays
 	before := runtime.NumGoroutine()
 	var idle []net.Conn
-	for range 1000 {
+	for range 10_000 {
 		c, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
 		if err != nil {
-			break // the system has no more
+			t.Logf("the system has no more than %d connections: %v", len(idle), err)
+			break
 		}
 		idle = append(idle, c)
 	}
+	if len(idle) > most { // those that are closed are at their end
+		_ = idle[len(idle)-1].SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := idle[len(idle)-1].Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the last connection is open: %v", err)
+		}
+		if !strings.Contains(b.log.String(), "too many connections") {
+			t.Error("nothing is logged")
+		}
+	}
 	b.want(200, "", request{method: "GET", path: "rows/k0"})
-	if n := runtime.NumGoroutine(); n > before+2*200+50 {
-		t.Errorf("%d goroutines for at most 200 connections", n)
+	if n := runtime.NumGoroutine(); n > before+2*most+50 {
+		t.Errorf("%d goroutines for at most %d connections", n, most)
 	}
 	for _, c := range idle {
 		c.Close()

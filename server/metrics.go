@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,6 +78,8 @@ func showMetrics(c *call) error {
 	fmt.Fprintf(&b, "anndb_sent_bytes_total %d\n", m.sent.Load())
 	family("received_bytes_total", "counter", "Bytes of the bodies of requests.")
 	fmt.Fprintf(&b, "anndb_received_bytes_total %d\n", m.received.Load())
+	fmt.Fprintf(&b, "# HELP go_goroutines Goroutines of the process.\n# TYPE go_goroutines gauge\ngo_goroutines %d\n",
+		runtime.NumGoroutine())
 	if err := c.s.fileMetrics(&b, family); err != nil {
 		return err
 	}

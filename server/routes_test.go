@@ -360,7 +360,7 @@ func TestMetrics(t *testing.T) {
 	for _, want := range []string{
 		`anndb_requests_total{route="POST /v1/files/{file}/collections/{collection}/search",status="200"} 3`,
 		`anndb_requests_total{route="",status="404"} 1`, `anndb_searches_total{file="x"} 3`, `anndb_rows{file="x",collection="c"} 50`,
-		`anndb_request_seconds_bucket{route="POST /v1/files/{file}/collections/{collection}/search",le="+Inf"} 3`, "anndb_requests 1\n",
+		`anndb_request_seconds_bucket{route="POST /v1/files/{file}/collections/{collection}/search",le="+Inf"} 3`, "anndb_requests 1\n", "\ngo_goroutines ",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("metrics lack %s:\n%s", want, body)
