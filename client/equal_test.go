@@ -488,8 +488,7 @@ func (p *pair) build() {
 	l2, err2 := c.Indexes(p.ctx)
 	p.equal("indexes", len(l1), err1, len(l2), err2)
 	if err1 != nil {
-		p.Logf("indexes: %v", err1)
-		return
+		p.Fatalf("indexes: %v", err1)
 	}
 	for i := range l1 {
 		p.equal("index", info(l1[i]), nil, info(l2[i]), nil)

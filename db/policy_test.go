@@ -156,10 +156,16 @@ func (b *policyBed) fill(coll string, from, to int) {
 	}
 }
 
-func (b *policyBed) delete(coll string, i int) {
+// remove deletes the rows with the keys from, from+1, ...
+func (b *policyBed) remove(coll string, from, to int) {
 	b.t.Helper()
 	b.must(b.d.Update(b.t.Context(), func(tx *Tx) error {
-		return tx.Collection(coll).Delete(fmt.Append(nil, i))
+		for i := from; i < to; i++ {
+			if err := tx.Collection(coll).Delete(fmt.Append(nil, i)); err != nil {
+				return err
+			}
+		}
+		return nil
 	}))
 }
 
@@ -283,9 +289,7 @@ func TestMaintenanceRespectsDrop(t *testing.T) {
 			}
 			b.must(coll.DropIndex(ctx, name))
 			b.steps("", "", "")
-			for i := range 1200 { // a compaction renumbers the rows
-				b.delete("sparse", i)
-			}
+			b.remove("sparse", 0, 1200) // a compaction renumbers the rows
 			err := b.d.Compact(ctx, nil)
 			b.must(err)
 			b.fill("sparse", 2000, 4000)
@@ -536,9 +540,7 @@ func TestMaintenanceCompacts(t *testing.T) {
 	b := newPolicyBed(t, maintenance.Policy{NoBuild: true})
 	ctx := t.Context()
 	b.fill("dense", 0, 900)
-	for i := range 450 {
-		b.delete("dense", i)
-	}
+	b.remove("dense", 0, 450)
 	b.must(create(ctx, b.d, "padding", Schema{Dim: 16}))
 	_, err := b.d.Collection("padding").Load(ctx, padding(24), nil)
 	b.must(err)
@@ -590,9 +592,7 @@ func TestMaintenanceDropsDeletedRows(t *testing.T) {
 		c := b.d.Collection("dense")
 		_, err := c.Build(ctx, "main", &index.Forest{Trees: 2, Seed: 3, Holdout: 20}, nil)
 		b.must(err)
-		for i := range 451 {
-			b.delete("dense", i)
-		}
+		b.remove("dense", 0, 451)
 		made := filterOf(t, b.d, "dense", roaring.BitmapOf(600, 700))
 		_, err = b.d.Maintain(ctx, 0, nil)
 		b.must(err)
@@ -616,9 +616,7 @@ func TestMaintenanceDropsDeletedRows(t *testing.T) {
 			t.Errorf("by a filter made before: %v", err)
 		}
 		// Without rows the index cannot be rebuilt.
-		for i := 451; i < 900; i++ {
-			b.delete("dense", i)
-		}
+		b.remove("dense", 451, 900)
 		b.steps("")
 		b.clean()
 	}

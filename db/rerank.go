@@ -448,7 +448,7 @@ func (r *ranking) result(ctx context.Context, hits []candidate, res *Result) (er
 	for i := range res.Hits {
 		h, x := &res.Hits[i], &hits[i]
 		if reranks(&r.o.Rank) {
-			h.Score = float32(x.score)
+			h.Score = float32(x.score) + 0 // not -0, which a negated distance may be
 		}
 		switch {
 		case r.a.both():

@@ -446,6 +446,19 @@ func TestRerankSample(t *testing.T) {
 	}
 }
 
+// TestRerankZero: the score of a row without distance is 0, not -0, which JSON would leave out.
+func TestRerankZero(t *testing.T) {
+	d := dbtest.OpenTemp(t, nil)
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "c", db.Schema{Dim: 1}))
+	dbtest.Must(t, dbtest.Put(d, "c", db.Row{Key: []byte("k"), Vector: []float32{9}}))
+	res, err := d.Collection("c").Search(t.Context(), db.Query{Vector: []float32{9}},
+		&db.SearchOptions{Rank: rank.Options{Diversity: 0.5}})
+	dbtest.Must(t, err)
+	if len(res.Hits) != 1 || math.Float32bits(res.Hits[0].Score) != 0 {
+		t.Errorf("hits %+v", res.Hits)
+	}
+}
+
 // TestRerankValues: decays and groups see the values of all rows: in chunks, after them, changed and removed
 // ones.
 func TestRerankValues(t *testing.T) {
