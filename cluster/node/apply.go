@@ -150,7 +150,7 @@ func (b *batch) done() {
 		}
 		b.r.last = max(b.r.last, b.next.Sequence)
 	})
-	if b.wakes {
+	if b.wakes || b.d.parent != nil { // a split waits for it
 		b.r.n.tell()
 	}
 }

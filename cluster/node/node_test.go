@@ -39,7 +39,10 @@ func TestMain(m *testing.M) {
 }
 
 // childOptions are those of a node of its own process.
-type childOptions struct{ URL, ID, Folder, Address string }
+type childOptions struct {
+	URL, ID, Folder, Address string
+	Snapshots                uint64 // messages between them
+}
 
 func child(text string) error {
 	var o childOptions
@@ -69,7 +72,7 @@ func child(text string) error {
 
 func options(o childOptions) *node.Options {
 	return &node.Options{
-		ID: o.ID, Folder: o.Folder, Address: "http://" + o.Address, SnapshotMessages: 500,
+		ID: o.ID, Folder: o.Folder, Address: "http://" + o.Address, SnapshotMessages: o.Snapshots,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), DB: &db.Options{Maintenance: &maintenance.Policy{Manual: true}},
 	}
 }
@@ -112,6 +115,9 @@ func startNodes(t testing.TB, servers, shards, count int) *nodes {
 	return ns
 }
 
+// snapshotEvery is the number of messages between snapshots.
+const snapshotEvery = 100
+
 func (ns *nodes) start(id string) {
 	p := ns.list[id]
 	if p == nil {
@@ -120,7 +126,7 @@ func (ns *nodes) start(id string) {
 			ns.t.Fatal(err)
 		}
 		l.Close()
-		p = &process{o: childOptions{ns.servers.URL(), id, filepath.Join(ns.folder, id), l.Addr().String()}}
+		p = &process{o: childOptions{ns.servers.URL(), id, filepath.Join(ns.folder, id), l.Addr().String(), snapshotEvery}}
 		ns.list[id] = p
 		ns.t.Cleanup(func() {
 			ns.kill(id)
@@ -225,7 +231,8 @@ func (ns *nodes) applied(ctx context.Context, s *shardlog.Shard, sequence uint64
 func (ns *nodes) publish(ctx context.Context, s *shardlog.Shard, id string, m *shardlog.Message) (uint64, error) {
 	for {
 		sequence, err := ns.c.Publish(ctx, s, id, m)
-		if errors.Is(err, shardlog.ErrUnknown) && ctx.Err() == nil {
+		if (errors.Is(err, shardlog.ErrUnknown) || errors.Is(err, shardlog.ErrUnreachable)) && ctx.Err() == nil {
+			time.Sleep(10 * time.Millisecond)
 			continue
 		}
 		return sequence, err
@@ -337,7 +344,8 @@ func (ns *nodes) equal(ctx context.Context) map[string]string {
 
 // TestApply applies messages of each kind, some of which are refused.
 func TestApply(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	ns := startNodes(t, 1, 1, 1)
 	ns.all(ctx, create)
@@ -429,6 +437,7 @@ func TestApply(t *testing.T) {
 
 // TestKills has writers write while nodes and servers are killed, and compares all replicas at the end.
 func TestKills(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	ns := startNodes(t, 3, 2, 3)
@@ -479,14 +488,14 @@ func TestKills(t *testing.T) {
 			}
 		})
 	}
-	for round := range 4 {
+	for round := range 3 {
 		id := fmt.Sprint("n", round%3)
 		time.Sleep(time.Second)
 		ns.kill(id)
 		time.Sleep(300 * time.Millisecond)
 		ns.start(id)
 		server := round % 3
-		time.Sleep(time.Second)
+		time.Sleep(700 * time.Millisecond)
 		ns.servers.Kill(server)
 		time.Sleep(time.Second)
 		ns.servers.Restart(server)

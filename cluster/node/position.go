@@ -71,7 +71,7 @@ func (r *replica) openFile(ctx context.Context) error {
 		return fmt.Errorf("%w: %s is of cluster %s, not %s (move it away)", shardlog.ErrCluster, r.path(), o.at.Cluster, r.n.cluster)
 	}
 	o.server = server.New(map[string]*db.DB{r.id: file}, &server.Options{Token: r.n.o.Token, Logger: r.logger})
-	r.change(func() { r.open = o })
+	r.change(func() { r.open, r.newest = o, nil })
 	return nil
 }
 
@@ -143,7 +143,9 @@ func (r *replica) moveTo(ctx context.Context, at shardlog.Position) error {
 		return put(tx, keyPosition, next)
 	})
 	if err == nil {
-		r.change(func() { o.at, o.refused, r.results = next, map[uint64]*wire.Error{}, map[uint64][]string{} })
+		r.change(func() {
+			o.at, o.refused, r.results, r.newest = next, map[uint64]*wire.Error{}, map[uint64][]string{}, nil
+		})
 	}
 	return err
 }

@@ -42,17 +42,17 @@ type replica struct {
 	// applying is held while messages are applied, and while the state of the file must not move.
 	applying sync.Mutex
 
-	mu       sync.Mutex
-	duty     duty
-	round    context.CancelFunc // ends the present round of work
-	open     *opened            // nil while there is no file
-	results  map[uint64][]string
-	last     uint64 // sequence of the log
-	snapshot uint64
-	status   string
-	lost     bool
-	err      error
-	moved    chan struct{} // closed when any of this changes
+	mu      sync.Mutex
+	duty    duty
+	round   context.CancelFunc // ends the present round of work
+	open    *opened            // nil while there is no file
+	results map[uint64][]string
+	last    uint64             // sequence of the log
+	newest  *shardlog.Snapshot // of the epoch, nil if none is known
+	status  string
+	lost    bool
+	err     error
+	moved   chan struct{} // closed when any of this changes
 }
 
 // opened is an open file.
@@ -134,9 +134,12 @@ func (r *replica) wait(ctx context.Context, done func() (bool, error)) error {
 func (r *replica) state() shardlog.Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := shardlog.Status{Last: r.last, Snapshot: r.snapshot, State: r.status, Lost: r.lost}
+	s := shardlog.Status{Last: r.last, State: r.status, Lost: r.lost}
 	if r.open != nil {
 		s.Position, s.Foreign = r.open.at.Position, r.open.at.Foreign
+	}
+	if r.newest != nil {
+		s.Snapshot = r.newest.Sequence
 	}
 	if r.err != nil {
 		s.Error = r.err.Error()

@@ -95,17 +95,21 @@ func (r *replica) due(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	r.mu.Lock()
-	s, at, snapshot := r.duty.shard, r.open.at, r.snapshot
+	s, at := r.duty.shard, r.open.at
 	r.mu.Unlock()
-	first := s.Base != nil && snapshot == 0 // what the log continues is in no snapshot
-	if !first && at.Sequence < snapshot+r.n.o.SnapshotMessages {
-		log, err := r.n.c.OpenLog(ctx, &s)
-		if err != nil {
-			return false, nil // shown by others
-		}
-		if size, err := log.Bytes(ctx); err != nil || size < r.n.o.SnapshotBytes || at.Sequence == snapshot {
-			return false, nil
-		}
+	if !r.enough(ctx, &s, at.Sequence) {
+		return false, nil
+	}
+	// Another node may have stored one.
+	list, err := r.n.c.Snapshots(ctx, s.ID)
+	if err != nil {
+		return false, err
+	}
+	if len(list) > 0 && list[0].Epoch == s.Epoch {
+		r.change(func() { r.newest = &list[0] })
+	}
+	if !r.enough(ctx, &s, at.Sequence) {
+		return false, nil
 	}
 	nodes, err := r.n.c.Nodes(ctx)
 	if err != nil {
@@ -113,29 +117,38 @@ func (r *replica) due(ctx context.Context) (bool, error) {
 	}
 	for _, id := range s.Replicas {
 		if id == r.n.o.ID {
-			break
+			return true, nil
 		}
 		if slices.ContainsFunc(nodes, func(x shardlog.NodeInfo) bool {
 			return x.ID == id && x.Shards[s.ID].State == shardlog.Following && x.Shards[s.ID].Epoch == s.Epoch
 		}) {
-			return false, r.seeSnapshots(ctx, &s)
+			return false, nil
 		}
 	}
-	if err := r.seeSnapshots(ctx, &s); err != nil {
-		return false, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return s.Base != nil && r.snapshot == 0 || at.Sequence > r.snapshot, nil
+	return false, nil // this one is only joining
 }
 
-// seeSnapshots looks up the newest snapshot.
-func (r *replica) seeSnapshots(ctx context.Context, s *shardlog.Shard) error {
-	list, err := r.n.c.Snapshots(ctx, s.ID)
-	if err == nil && len(list) > 0 && list[0].Epoch == s.Epoch {
-		r.change(func() { r.snapshot = list[0].Sequence })
+// enough reports whether there is much more in the file than in the newest snapshot that is known.
+func (r *replica) enough(ctx context.Context, s *shardlog.Shard, sequence uint64) bool {
+	r.mu.Lock()
+	newest := r.newest
+	r.mu.Unlock()
+	from := uint64(0)
+	switch {
+	case newest != nil:
+		from = newest.Sequence
+	case s.Base != nil: // what the log continues is in no snapshot
+		return true
 	}
-	return err
+	if sequence >= from+r.n.o.SnapshotMessages || sequence == from {
+		return sequence > from
+	}
+	log, err := r.n.c.OpenLog(ctx, s)
+	if err != nil {
+		return false // shown by others
+	}
+	size, err := log.Bytes(ctx)
+	return err == nil && size >= r.n.o.SnapshotBytes
 }
 
 // takeSnapshot stores the present state of the file in the object store, deletes all but the two newest
@@ -167,7 +180,7 @@ func (r *replica) takeSnapshot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.change(func() { r.snapshot = at.Sequence })
+	r.change(func() { r.newest = &snapshot })
 	r.logger.Info("snapshot", "sequence", at.Sequence)
 	return r.cut(ctx, &s)
 }

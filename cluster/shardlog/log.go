@@ -92,8 +92,8 @@ func (c *Cluster) DeleteLog(ctx context.Context, s *Shard) error {
 
 // Publish appends a message to the log of a shard, and returns its sequence once a majority of the servers has
 // it. A message with the id of one of the last two minutes (Window) is not appended again: its sequence is
-// that of the first. Errors: ErrSealed, ErrTooLarge, ErrFull, ErrLogLost and, if the servers did not answer in
-// time, ErrUnknown.
+// that of the first. Errors: ErrSealed, ErrTooLarge, ErrFull, ErrLogLost, ErrUnreachable if the message was not
+// sent and, if the servers did not answer in time, ErrUnknown.
 func (c *Cluster) Publish(ctx context.Context, s *Shard, id string, m *Message) (sequence uint64, err error) {
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -112,7 +112,9 @@ func (c *Cluster) Publish(ctx context.Context, s *Shard, id string, m *Message) 
 		return ack.Sequence, nil
 	}
 	what := "the log of shard " + s.ID
-	if failed := failure(err, what); !errors.Is(failed, ErrUnreachable) && !errors.Is(failed, context.Canceled) {
+	failed := failure(err, what)
+	sent := !errors.Is(err, nats.ErrReconnectBufExceeded) && !errors.Is(err, nats.ErrConnectionClosed)
+	if !sent || !errors.Is(failed, ErrUnreachable) && !errors.Is(failed, context.Canceled) {
 		return 0, failed
 	}
 	if _, err := c.js.Stream(ctx, c.stream(s)); errors.Is(err, jetstream.ErrStreamNotFound) {

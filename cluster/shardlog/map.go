@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -228,20 +229,20 @@ func (c *Cluster) Change(ctx context.Context, change func(*Map) error) (Map, err
 	}
 }
 
-// Watch calls f with the map, and with every later version, until the context ends or f returns false.
+// Watch calls f with the map, and whenever it has become another one, until the context ends or f returns false.
 func (c *Cluster) Watch(ctx context.Context, f func(Map) bool) error {
-	var seen uint64
+	var seen Map // servers that were restored have an older version
 	for ctx.Err() == nil {
 		m, err := c.Map(ctx)
 		if errors.Is(err, ErrNoCluster) || errors.Is(err, ErrFormat) {
 			return err
 		}
-		if err == nil && m.version > seen {
-			if seen = m.version; !f(m) {
+		if err == nil && !reflect.DeepEqual(m, seen) {
+			if seen = m; !f(m) {
 				return nil
 			}
 		}
-		c.await(ctx, seen)
+		c.await(ctx, seen.version)
 	}
 	return ctx.Err()
 }
@@ -260,7 +261,7 @@ func (c *Cluster) await(ctx context.Context, seen uint64) {
 				case <-ctx.Done():
 					return
 				case e := <-w.Updates():
-					if e != nil && e.Revision() > seen {
+					if e != nil && e.Revision() != seen {
 						return
 					}
 				}

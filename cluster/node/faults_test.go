@@ -1,0 +1,440 @@
+package node_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/anndb/anndb/cluster/node"
+	"github.com/anndb/anndb/cluster/operate"
+	"github.com/anndb/anndb/cluster/shardlog"
+)
+
+// read reads the map, until the servers answer.
+func (ns *nodes) read(ctx context.Context) shardlog.Map {
+	ns.t.Helper()
+	for {
+		m, err := ns.c.Map(ctx)
+		if err == nil {
+			return m
+		}
+		if ctx.Err() != nil {
+			ns.t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// fill publishes n rows to their shards, several at a time, and waits until they are applied.
+func (ns *nodes) fill(ctx context.Context, want map[string]string, prefix string, n int) {
+	ns.t.Helper()
+	m := ns.read(ctx)
+	var mu sync.Mutex
+	last := map[string]uint64{}
+	var writers sync.WaitGroup
+	for w := range 8 {
+		writers.Go(func() {
+			for i := w; i < n; i += 8 {
+				key := fmt.Sprint(prefix, i)
+				s := m.Find([]byte(key))
+				sequence, err := ns.publish(ctx, s, key, transaction(putRow(key, i, n)))
+				if err != nil {
+					ns.t.Errorf("%s: %v", key, err)
+					return
+				}
+				mu.Lock()
+				want[key] = fmt.Sprintf("[%d %d]", i, n)
+				last[s.ID] = max(last[s.ID], sequence)
+				mu.Unlock()
+			}
+		})
+	}
+	writers.Wait()
+	for id, sequence := range last {
+		if _, err := ns.applied(ctx, m.Shard(id), sequence); err != nil {
+			ns.t.Fatal(err)
+		}
+	}
+}
+
+// same compares the rows of all replicas with what was written.
+func (ns *nodes) same(ctx context.Context, want map[string]string) {
+	ns.t.Helper()
+	if got := ns.equal(ctx); !maps.Equal(got, want) {
+		for key := range want {
+			if got[key] != want[key] {
+				ns.t.Errorf("row %s is %q, want %q", key, got[key], want[key])
+				break
+			}
+		}
+		ns.t.Errorf("%d rows, want %d", len(got), len(want))
+	}
+}
+
+// status waits until what a node says about a shard fulfils a condition.
+func (ns *nodes) status(ctx context.Context, id, shard string, ok func(shardlog.Status) bool) shardlog.Status {
+	ns.t.Helper()
+	for {
+		var info shardlog.NodeInfo
+		err := ns.get(ctx, id, "/cluster/status", &info)
+		if err == nil && ok(info.Shards[shard]) {
+			return info.Shards[shard]
+		}
+		if ctx.Err() != nil {
+			ns.t.Fatalf("node %s, shard %s: %+v, %v", id, shard, info.Shards[shard], err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func following(s shardlog.Status) bool { return s.State == shardlog.Following }
+
+// objects returns a connection of a test that damages what the cluster has stored.
+func (ns *nodes) objects() jetstream.JetStream {
+	ns.t.Helper()
+	nc, err := nats.Connect(ns.servers.URL())
+	if err != nil {
+		ns.t.Fatal(err)
+	}
+	ns.t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		ns.t.Fatal(err)
+	}
+	return js
+}
+
+// TestSnapshots deletes the folder of a node, which then begins with the newest snapshot that is not damaged.
+func TestSnapshots(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	ns := startNodes(t, 1, 1, 2)
+	ns.all(ctx, create)
+	want := map[string]string{}
+	for i := range 3 {
+		ns.fill(ctx, want, fmt.Sprint("r", i, "-"), snapshotEvery+10)
+		least := ns.status(ctx, "n1", "0", following).Sequence
+		ns.status(ctx, "n0", "0", func(s shardlog.Status) bool { return s.Snapshot+20 > least })
+	}
+	s := &ns.m.Shards[0]
+	l, err := ns.c.OpenLog(ctx, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for first := uint64(1); first < snapshotEvery; time.Sleep(50 * time.Millisecond) { // it is cut
+		if first, _, err = l.State(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := ns.c.Snapshots(ctx, "0")
+	if err != nil || len(list) != 2 {
+		t.Fatalf("snapshots %v, %v", list, err)
+	}
+	lose := func() {
+		t.Helper()
+		ns.kill("n1")
+		if err := os.RemoveAll(ns.list["n1"].o.Folder); err != nil {
+			t.Fatal(err)
+		}
+		ns.fill(ctx, want, fmt.Sprint("while", len(want), "-"), 8) // no majority of two replicas
+		ns.start("n1")
+		ns.status(ctx, "n1", "0", following)
+		ns.same(ctx, want)
+	}
+	ns.m.Shards[0].Replicas = []string{"n0"}
+	if _, err := ns.c.Change(ctx, func(m *shardlog.Map) error {
+		m.Shards[0].Replicas, m.Shards[0].Joining = []string{"n0"}, []string{"n1"}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	lose()
+	// A snapshot that is no database, and one that lacks a part.
+	bad := shardlog.Snapshot{Shard: "0", Epoch: 1, Sequence: list[0].Sequence + 1}
+	if err := ns.c.PutSnapshot(ctx, &bad, bytes.NewReader(make([]byte, 1<<20))); err != nil {
+		t.Fatal(err)
+	}
+	js := ns.objects()
+	store, err := js.ObjectStore(ctx, "anndb_a_snapshots")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := store.GetInfo(ctx, fmt.Sprint("0/1/", list[0].Sequence))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(ctx, "OBJ_anndb_a_snapshots")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chunk, err := stream.GetLastMsgForSubject(ctx, "$O.anndb_a_snapshots.C."+info.NUID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.DeleteMsg(ctx, chunk.Sequence); err != nil {
+		t.Fatal(err)
+	}
+	lose()
+	log, err := os.ReadFile(ns.list["n1"].o.Folder + ".log")
+	if err != nil || strings.Count(string(log), "a snapshot is damaged") != 2 {
+		t.Errorf("two damaged snapshots were not seen: %v", err)
+	}
+	// A file that is damaged is put aside, and the shard restored.
+	ns.kill("n1")
+	path := filepath.Join(ns.list["n1"].o.Folder, "0.anndb")
+	body, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(body[100:], bytes.Repeat([]byte{0xff}, 20_000))
+	if err := os.WriteFile(path, body, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ns.start("n1")
+	ns.status(ctx, "n1", "0", following)
+	ns.same(ctx, want)
+	if _, err := os.Stat(path + ".damaged"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLostLog loses the log in each way, and recovers from the replica that has most.
+func TestLostLog(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	ns := startNodes(t, 1, 1, 3)
+	ns.all(ctx, create)
+	want := map[string]string{}
+	ns.fill(ctx, want, "a", 30)
+	lost := func(id string) {
+		t.Helper()
+		ns.status(ctx, id, "0", func(s shardlog.Status) bool { return s.Lost && s.State == shardlog.Stopped })
+		if _, err := ns.rows(ctx, id, "0", 0); err == nil || !strings.Contains(err.Error(), `"unavailable"`) {
+			t.Errorf("node %s serves a shard without log: %v", id, err)
+		}
+	}
+	recovered := func(epoch int) {
+		t.Helper()
+		if err := operate.Recover(ctx, ns.c, "0"); err == nil {
+			t.Error("a log that is complete is replaced")
+		}
+		for _, id := range ns.m.Shards[0].Replicas {
+			ns.status(ctx, id, "0", func(s shardlog.Status) bool { return following(s) && s.Epoch == epoch })
+		}
+		ns.same(ctx, want)
+		ns.fill(ctx, want, fmt.Sprint("epoch", epoch, "-"), 20)
+		ns.same(ctx, want)
+	}
+	recoverIt := func() {
+		t.Helper()
+		var err error
+		for ctx.Err() == nil { // until enough nodes have announced it
+			if err = operate.Recover(ctx, ns.c, "0"); err == nil {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Fatal(err)
+	}
+	if err := operate.Recover(ctx, ns.c, "0"); err == nil {
+		t.Error("a log that is complete is replaced")
+	}
+	// The stream is deleted.
+	if err := ns.c.DeleteLog(ctx, &ns.m.Shards[0]); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ns.m.Shards[0].Replicas {
+		lost(id)
+	}
+	if _, err := ns.c.Publish(ctx, &ns.m.Shards[0], "x", create); !errors.Is(err, shardlog.ErrLogLost) {
+		t.Errorf("publish: %v", err)
+	}
+	recoverIt()
+	recovered(2)
+	// The servers are restored to an older state, and get other messages in place of those that are lost.
+	for name, more := range map[string]int{"shorter": 0, "other": 60} {
+		ns.servers.Kill(0)
+		older := t.TempDir()
+		copyFolder(t, ns.servers.Store(0), filepath.Join(older, "store"))
+		ns.servers.Restart(0)
+		ns.fill(ctx, want, name, 25)
+		ns.same(ctx, want)
+		epoch := ns.status(ctx, "n0", "0", following).Epoch
+		ns.servers.Kill(0)
+		if err := os.RemoveAll(ns.servers.Store(0)); err != nil {
+			t.Fatal(err)
+		}
+		copyFolder(t, filepath.Join(older, "store"), ns.servers.Store(0))
+		for _, id := range ns.m.Shards[0].Replicas {
+			if more > 0 {
+				ns.kill(id) // what is written meanwhile is longer than what they have
+			}
+		}
+		ns.servers.Restart(0)
+		m := ns.read(ctx)
+		for i := range more {
+			if _, err := ns.publish(ctx, &m.Shards[0], fmt.Sprint("fork", i), transaction(putRow(fmt.Sprint("fork", i), 1, 1))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, id := range ns.m.Shards[0].Replicas {
+			if more > 0 {
+				ns.start(id)
+			}
+			lost(id)
+		}
+		recoverIt()
+		recovered(epoch + 1)
+	}
+}
+
+func copyFolder(t *testing.T, from, to string) {
+	t.Helper()
+	if out, err := exec.Command("cp", "-r", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// TestMoveAndSplit moves replicas and splits shards while rows are written.
+func TestMoveAndSplit(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	ns := startNodes(t, 1, 1, 2)
+	ns.start("n2")
+	ns.all(ctx, create)
+	want := map[string]string{}
+	ns.fill(ctx, want, "a", 150)
+	stop := make(chan struct{})
+	var writer sync.WaitGroup
+	var slowest time.Duration
+	writer.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			begin, key := time.Now(), fmt.Sprint("w", i)
+			for {
+				m, err := ns.c.Map(ctx)
+				if err == nil {
+					_, err = ns.publish(ctx, m.Find([]byte(key)), key, transaction(putRow(key, i, 0)))
+				}
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, shardlog.ErrSealed) {
+					t.Errorf("%s: %v", key, err)
+					return
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			slowest = max(slowest, time.Since(begin))
+			want[key] = fmt.Sprintf("[%d 0]", i)
+		}
+	})
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(operate.Move(ctx, ns.c, "0", "n0", "n2"))
+	check(operate.Split(ctx, ns.c, "0"))
+	check(operate.Move(ctx, ns.c, "0a", "n2", "n0"))
+	check(operate.Split(ctx, ns.c, "0b"))
+	check(operate.Move(ctx, ns.c, "0bb", "", "n0"))
+	check(operate.Leave(ctx, ns.c, "0bb", "n2"))
+	close(stop)
+	writer.Wait()
+	m, err := ns.c.Map(ctx)
+	check(err)
+	var ids []string
+	for _, s := range m.Shards {
+		ids = append(ids, fmt.Sprint(s.ID, s.Replicas))
+	}
+	if got := fmt.Sprint(ids); got != "[0a[n1 n0] 0ba[n1 n2] 0bb[n1 n0]]" {
+		t.Errorf("shards %s", got)
+	}
+	ns.same(ctx, want)
+	// What has left a node is deleted.
+	for path := ""; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+		if path = filepath.Join(ns.list["n2"].o.Folder, "0bb.anndb"); !exists(path) && !exists(filepath.Join(ns.list["n2"].o.Folder, "0.anndb")) {
+			break
+		}
+	}
+	for _, err := range []error{
+		operate.Move(ctx, ns.c, "none", "n0", "n1"), operate.Move(ctx, ns.c, "0a", "n2", "n2"), operate.Move(ctx, ns.c, "0a", "n0", "n1"),
+		operate.Split(ctx, ns.c, "none"), operate.Leave(ctx, ns.c, "0a", "n2"),
+	} {
+		if err == nil {
+			t.Error("no error")
+		}
+	}
+	t.Logf("%d rows, the slowest write took %v", len(want), slowest)
+}
+
+func exists(path string) bool { _, err := os.Stat(path); return err == nil }
+
+// TestBadInput has a node meet what is none of its own.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	ns := startNodes(t, 1, 2, 1)
+	ns.all(ctx, create)
+	want := map[string]string{}
+	ns.fill(ctx, want, "a", 10)
+	js := ns.objects()
+	// A message of another program changes nothing, and is shown.
+	if _, err := js.Publish(ctx, "anndb_a_0_1", []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	ns.fill(ctx, want, "b", 10)
+	ns.same(ctx, want)
+	ns.status(ctx, "n0", "0", func(st shardlog.Status) bool { return st.Foreign == 1 })
+	// The folder of another cluster, or of another node.
+	other := ns.servers.Connect("b")
+	if _, err := other.Create(ctx, shardlog.Ranges(1)); err != nil {
+		t.Fatal(err)
+	}
+	o := options(ns.list["n0"].o)
+	for _, c := range []*shardlog.Cluster{other, ns.c} {
+		if c == ns.c {
+			o.ID = "n1"
+		}
+		if _, err := node.Start(ctx, c, o); !errors.Is(err, shardlog.ErrCluster) {
+			t.Errorf("the folder of another: %v", err)
+		}
+	}
+	// A message of a later version stops the shard where it is, and so does a damaged one.
+	for i, h := range []nats.Header{{"Anndb-Format": {"2"}}, {"Anndb-Format": {"1"}, "Anndb-Sum": {"0"}}} {
+		shard := fmt.Sprint(i)
+		at := ns.status(ctx, "n0", shard, following).Sequence
+		if _, err := js.PublishMsg(ctx, &nats.Msg{Subject: "anndb_a_" + shard + "_1", Header: h, Data: []byte(`{"drop":"c"}`)}); err != nil {
+			t.Fatal(err)
+		}
+		st := ns.status(ctx, "n0", shard, func(st shardlog.Status) bool { return st.Error != "" })
+		if text := []string{"later version", "checksum"}[i]; !strings.Contains(st.Error, text) || st.Sequence != at {
+			t.Errorf("%q at %d, want %q at %d", st.Error, st.Sequence, text, at)
+		}
+		if _, err := ns.rows(ctx, "n0", shard, at); err != nil {
+			t.Errorf("what was applied before is not served: %v", err)
+		}
+	}
+}

@@ -1,0 +1,292 @@
+// Package operate changes which nodes have the shards of a cluster, while the cluster serves.
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/anndb/anndb/cluster/shardlog"
+)
+
+// every is the time between looks at what nodes say about themselves, which they do every two seconds.
+const every = 300 * time.Millisecond
+
+// Move has a node take the place of another one as a replica of a shard: it copies the shard, and once it has
+// all that the log had when it began to follow it, the other one leaves. An empty from only adds a replica.
+// If the context ends before, the move goes on when Move is called again.
+func Move(ctx context.Context, c *shardlog.Cluster, shard, from, to string) error {
+	_, err := c.Change(ctx, func(m *shardlog.Map) error {
+		s := m.Shard(shard)
+		switch {
+		case s == nil:
+			return fmt.Errorf("the cluster has no shard %q", shard)
+		case from != "" && !slices.Contains(s.Replicas, from):
+			return fmt.Errorf("shard %s: node %q is no replica, but %v are", shard, from, s.Replicas)
+		case slices.Contains(s.Replicas, to):
+			return fmt.Errorf("shard %s: node %q is a replica already", shard, to)
+		case inSplit(m, shard):
+			return fmt.Errorf("shard %s: it is being split", shard)
+		case !slices.Contains(s.Joining, to):
+			s.Joining = append(s.Joining, to)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = until(ctx, c, func(m *shardlog.Map, nodes map[string]shardlog.NodeInfo) (bool, error) {
+		s := m.Shard(shard)
+		if s == nil {
+			return false, fmt.Errorf("shard %s is not there any more", shard)
+		}
+		st := nodes[to].Shards[shard]
+		return st.State == shardlog.Following && st.Shard == s.ID && st.Epoch == s.Epoch && st.Sequence >= st.Last, nil
+	})
+	if err != nil {
+		return fmt.Errorf("shard %s: node %s does not become a replica: %w", shard, to, err)
+	}
+	_, err = c.Change(ctx, func(m *shardlog.Map) error {
+		s := m.Shard(shard)
+		if s == nil || !slices.Contains(s.Joining, to) {
+			return fmt.Errorf("%w: shard %s", errOther, shard)
+		}
+		s.Joining = slices.DeleteFunc(s.Joining, func(id string) bool { return id == to })
+		s.Replicas = append(slices.DeleteFunc(s.Replicas, func(id string) bool { return id == from }), to)
+		return nil
+	})
+	return err
+}
+
+// Leave removes a replica of a shard.
+func Leave(ctx context.Context, c *shardlog.Cluster, shard, node string) error {
+	_, err := c.Change(ctx, func(m *shardlog.Map) error {
+		s := m.Shard(shard)
+		if s == nil || !s.On(node) {
+			return fmt.Errorf("node %q has no shard %q", node, shard)
+		}
+		if len(s.Replicas) == 1 && s.Replicas[0] == node {
+			return fmt.Errorf("node %q is the only replica of shard %s", node, shard)
+		}
+		s.Replicas = slices.DeleteFunc(s.Replicas, func(id string) bool { return id == node })
+		s.Joining = slices.DeleteFunc(s.Joining, func(id string) bool { return id == node })
+		return nil
+	})
+	return err
+}
+
+// errOther: another operation has changed the map.
+var errOther = errors.New("another operation has changed the shard")
+
+func inSplit(m *shardlog.Map, shard string) bool {
+	return slices.ContainsFunc(m.Splits, func(s shardlog.Split) bool { return s.Shard == shard })
+}
+
+// until looks at the map and the nodes until a condition holds.
+func until(ctx context.Context, c *shardlog.Cluster, done func(*shardlog.Map, map[string]shardlog.NodeInfo) (bool, error)) error {
+	var failed error
+	for {
+		m, nodes, err := look(ctx, c)
+		if err == nil {
+			ok, err := done(&m, nodes)
+			if ok || err != nil {
+				return err
+			}
+		}
+		failed = err
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), failed)
+		case <-time.After(every):
+		}
+	}
+}
+
+func look(ctx context.Context, c *shardlog.Cluster) (shardlog.Map, map[string]shardlog.NodeInfo, error) {
+	m, err := c.Map(ctx)
+	if err != nil {
+		return m, nil, err
+	}
+	list, err := c.Nodes(ctx)
+	nodes := map[string]shardlog.NodeInfo{}
+	for _, n := range list {
+		nodes[n.ID] = n
+	}
+	return m, nodes, err
+}
+
+// Split divides a shard into two with half of its hashes each, whose names are that of the shard with a and b.
+// The nodes of the shard make a file of each part, which follows the shard's log. Once they have caught up, the
+// log is sealed, and from its end on the parts have logs of their own. Until then Split can be called again.
+func Split(ctx context.Context, c *shardlog.Cluster, shard string) error {
+	m, err := c.Map(ctx)
+	if err != nil {
+		return err
+	}
+	parent := m.Shard(shard)
+	if parent == nil {
+		return fmt.Errorf("the cluster has no shard %q", shard)
+	}
+	if !inSplit(&m, shard) {
+		if err := prepare(ctx, c, parent); err != nil {
+			return err
+		}
+	}
+	var split shardlog.Split
+	err = until(ctx, c, func(m *shardlog.Map, nodes map[string]shardlog.NodeInfo) (bool, error) {
+		i := slices.IndexFunc(m.Splits, func(s shardlog.Split) bool { return s.Shard == shard })
+		if i < 0 {
+			return false, fmt.Errorf("%w: %s", errOther, shard)
+		}
+		split, parent = m.Splits[i], m.Shard(shard)
+		// All that live, so that the parts need not be copied.
+		return caughtUp(parent, &split, nodes, 0), nil
+	})
+	if err != nil {
+		return fmt.Errorf("split of shard %s: %w", shard, err)
+	}
+	final, err := c.Seal(ctx, parent)
+	if err != nil {
+		return err
+	}
+	base := shardlog.Position{Shard: parent.ID, Epoch: parent.Epoch, Sequence: final}
+	err = until(ctx, c, func(_ *shardlog.Map, nodes map[string]shardlog.NodeInfo) (bool, error) {
+		for _, id := range parent.Replicas {
+			if at := nodes[id].Shards[split.Parts[0].ID].Position; at.Shard == parent.ID && at.Sequence == final {
+				base.Mark = at.Mark
+			}
+		}
+		return caughtUp(parent, &split, nodes, final), nil
+	})
+	if err != nil {
+		return fmt.Errorf("split of shard %s: its log is sealed at %d (call again): %w", shard, final, err)
+	}
+	_, err = c.Change(ctx, func(m *shardlog.Map) error {
+		i := slices.IndexFunc(m.Shards, func(s shardlog.Shard) bool { return s.ID == shard })
+		if i < 0 || !inSplit(m, shard) {
+			return fmt.Errorf("%w: %s", errOther, shard)
+		}
+		for j := range split.Parts {
+			split.Parts[j].Replicas = slices.Clone(m.Shards[i].Replicas)
+			split.Parts[j].Base = &base
+		}
+		m.Shards = slices.Replace(m.Shards, i, i+1, split.Parts[:]...)
+		m.Splits = slices.DeleteFunc(m.Splits, func(s shardlog.Split) bool { return s.Shard == shard })
+		return nil
+	})
+	return err
+}
+
+// prepare makes the logs of the parts of a split, and has the nodes begin.
+func prepare(ctx context.Context, c *shardlog.Cluster, parent *shardlog.Shard) error {
+	if parent.First == parent.Last {
+		return fmt.Errorf("shard %s has only one hash", parent.ID)
+	}
+	middle := parent.First + (parent.Last-parent.First)/2
+	split := shardlog.Split{Shard: parent.ID, Parts: [2]shardlog.Shard{
+		{ID: parent.ID + "a", First: parent.First, Last: middle, Epoch: 1, Replicas: parent.Replicas},
+		{ID: parent.ID + "b", First: middle + 1, Last: parent.Last, Epoch: 1, Replicas: parent.Replicas},
+	}}
+	for i := range split.Parts {
+		if err := c.CreateLog(ctx, &split.Parts[i]); err != nil {
+			return err
+		}
+	}
+	_, err := c.Change(ctx, func(m *shardlog.Map) error {
+		if s := m.Shard(parent.ID); s == nil || len(s.Joining) > 0 {
+			return fmt.Errorf("shard %s: a node is joining", parent.ID)
+		}
+		if !inSplit(m, parent.ID) {
+			m.Splits = append(m.Splits, split)
+		}
+		return nil
+	})
+	return err
+}
+
+// caughtUp reports whether a majority of the replicas have files of both parts, which have applied all of the
+// parent's log up to final. If that is 0, the log goes on: then it is all that live, and what they know of it.
+func caughtUp(parent *shardlog.Shard, split *shardlog.Split, nodes map[string]shardlog.NodeInfo, final uint64) bool {
+	ready, live := 0, 0
+	for _, id := range parent.Replicas {
+		n, ok := nodes[id]
+		if !ok {
+			continue
+		}
+		live++
+		behind := slices.ContainsFunc(split.Parts[:], func(part shardlog.Shard) bool {
+			st := n.Shards[part.ID]
+			least := final
+			if final == 0 {
+				least = st.Last
+			}
+			return st.Shard != parent.ID || st.Epoch != parent.Epoch || st.Sequence < least
+		})
+		if !behind {
+			ready++
+		}
+	}
+	return ready > len(parent.Replicas)/2 && (final > 0 || ready == live)
+}
+
+// Recover gives a shard whose log is lost a new one. The replica that has applied most is its beginning; what
+// only the lost log had is lost. A majority of the replicas has to be there, so that one of them has each
+// write that a majority has applied.
+func Recover(ctx context.Context, c *shardlog.Cluster, shard string) error {
+	m, nodes, err := look(ctx, c)
+	if err != nil {
+		return err
+	}
+	s := m.Shard(shard)
+	if s == nil {
+		return fmt.Errorf("the cluster has no shard %q", shard)
+	}
+	log, err := c.OpenLog(ctx, s)
+	lost := errors.Is(err, shardlog.ErrLogLost)
+	if err != nil && !lost {
+		return err
+	}
+	var most *shardlog.Status
+	there := 0
+	for _, id := range s.Replicas {
+		st, ok := nodes[id].Shards[shard]
+		if !ok || st.Shard != s.ID || st.Epoch < s.Epoch {
+			continue
+		}
+		there++
+		st.Lost = st.Lost || st.Epoch > s.Epoch // the map is an older one as well
+		lost = lost || st.Lost
+		// One that has what the log has lost comes before one that follows what the log has in its place.
+		if most == nil || st.Lost && !most.Lost || st.Lost == most.Lost &&
+			(st.Epoch > most.Epoch || st.Epoch == most.Epoch && st.Sequence > most.Sequence) {
+			most = &st
+		}
+	}
+	switch {
+	case !lost:
+		return fmt.Errorf("shard %s: its log is complete, as far as its replicas know", shard)
+	case there <= len(s.Replicas)/2:
+		return fmt.Errorf("shard %s: only %d of %d replicas are there, want a majority (start the others)", shard, there, len(s.Replicas))
+	}
+	if log != nil { // what is published from now on would be in no file
+		if _, err := c.Seal(ctx, s); err != nil && !errors.Is(err, shardlog.ErrLogLost) {
+			return err
+		}
+	}
+	next := *s
+	next.Epoch, next.Base = most.Epoch+1, &most.Position
+	if err := c.CreateLog(ctx, &next); err != nil {
+		return err
+	}
+	_, err = c.Change(ctx, func(m *shardlog.Map) error {
+		now := m.Shard(shard)
+		if now == nil || now.Epoch != s.Epoch {
+			return fmt.Errorf("%w: %s", errOther, shard)
+		}
+		now.Epoch, now.Base, now.Created = next.Epoch, next.Base, next.Created
+		return nil
+	})
+	return err
+}
