@@ -18,6 +18,7 @@ import (
 
 	"github.com/anndb/anndb/client"
 	"github.com/anndb/anndb/cluster/gateway"
+	"github.com/anndb/anndb/cluster/node"
 	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/maintenance"
@@ -46,10 +47,10 @@ type fakeNode struct {
 	shard   string
 	db      *db.DB
 	http    *httptest.Server
-	results []gateway.Applied // by sequence
-	paused  atomic.Bool       // applies nothing
-	delay   atomic.Int64      // of answers
-	down    atomic.Bool       // answers 503
+	results []node.Applied // by sequence
+	paused  atomic.Bool    // applies nothing
+	delay   atomic.Int64   // of answers
+	down    atomic.Bool    // answers 503
 	ended   chan struct{}
 }
 
@@ -119,6 +120,9 @@ func (f *fake) newNode(shard string) *fakeNode {
 		Logger: slog.New(slog.DiscardHandler),
 		Handlers: map[string]http.Handler{
 			gateway.PartPattern: gateway.PartHandler(find), "GET /cluster/applied": http.HandlerFunc(n.applied),
+			"GET /cluster/built": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_ = json.NewEncoder(w).Encode(node.Ended{Ended: true}) // builds end before they are applied
+			}),
 		},
 	})
 	n.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -174,7 +178,7 @@ func (n *fakeNode) wait(ctx context.Context, at uint64) uint64 {
 func (n *fakeNode) applied(w http.ResponseWriter, r *http.Request) {
 	at, _ := strconv.ParseUint(r.FormValue("sequence"), 10, 64)
 	last := n.wait(r.Context(), at)
-	out := gateway.Applied{Applied: last}
+	out := node.Applied{Applied: last}
 	if last >= at {
 		n.f.mu.Lock()
 		out = n.results[at-1]
@@ -197,9 +201,9 @@ func (n *fakeNode) run(ctx context.Context) {
 		}
 		m := n.f.logs[n.shard][len(n.results)]
 		n.f.mu.Unlock()
-		var out gateway.Applied
+		var out node.Applied
 		if err := n.apply(ctx, m, &out); err != nil {
-			out = gateway.Applied{Error: wire.NewError(err)}
+			out = node.Applied{Error: wire.NewError(err)}
 		}
 		n.f.mu.Lock()
 		n.results = append(n.results, out)
@@ -208,7 +212,7 @@ func (n *fakeNode) run(ctx context.Context) {
 	}
 }
 
-func (n *fakeNode) apply(ctx context.Context, m *shardlog.Message, out *gateway.Applied) error {
+func (n *fakeNode) apply(ctx context.Context, m *shardlog.Message, out *node.Applied) error {
 	switch {
 	case m.Transaction != nil:
 		t, err := change.NewTransaction(m.Transaction, func(name string) (db.CollectionInfo, error) {

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/anndb/anndb/cluster/node"
 	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/wire"
@@ -45,7 +46,7 @@ type Options struct {
 const (
 	// Sequence lists shards with the sequence numbers that an answer has seen, or that it must have seen:
 	// "SHARD=N,SHARD=N".
-	Sequence = "Anndb-Sequence"
+	Sequence = node.SequenceHeader
 	// Acknowledge says when a write is acknowledged: "logged" or "applied".
 	Acknowledge = "Anndb-Acknowledge"
 	// Missing lists the shards that a partial answer does not have.

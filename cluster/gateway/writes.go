@@ -12,20 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/anndb/anndb/cluster/node"
 	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/change"
 	"github.com/anndb/anndb/internal/wire"
 )
-
-// Applied is the answer of a node to "GET /cluster/applied": the sequence that it has applied, and what became
-// of the message that was asked for, if that is still known.
-type Applied struct {
-	Applied  uint64      `json:"applied"`
-	Known    bool        `json:"known"`
-	Versions []string    `json:"versions,omitempty"`
-	Error    *wire.Error `json:"error,omitempty"`
-}
 
 // retryTime is the pause before a write is sent again to a shard that has moved, or a replica is asked again.
 const retryTime = 50 * time.Millisecond
@@ -279,56 +271,18 @@ func (c *call) publish(s *shardlog.Shard, id string, m *shardlog.Message) (n uin
 }
 
 // applied waits until a majority of the replicas of a shard has applied a message, and returns what became of
-// it. Replicas may change meanwhile.
-func (c *call) applied(s *shardlog.Shard, n uint64) (out Applied, err error) {
-	ctx, cancel := context.WithCancel(c.ctx)
-	defer cancel()
-	type answer struct {
-		node string
-		Applied
-	}
-	answers := make(chan answer)
-	asked, has := map[string]bool{}, map[string]bool{}
-	look := time.NewTicker(viewTime)
-	defer look.Stop()
-	for {
-		done := 0
-		for _, id := range s.Replicas {
-			if has[id] {
-				done++
-			}
-			if asked[id] {
-				continue
-			}
-			asked[id] = true
-			go func() {
-				if a, err := c.appliedBy(ctx, s, id, n); err == nil {
-					select {
-					case answers <- answer{id, a}:
-					case <-ctx.Done():
-					}
-				}
-			}()
+// it.
+func (c *call) applied(s *shardlog.Shard, n uint64) (out node.Applied, err error) {
+	out, err = c.majority(s, n, func(ctx context.Context, address, message string) (a node.Applied, done bool, err error) {
+		answer, err := c.send(ctx, s, address, &question{method: http.MethodGet, path: "/cluster/applied?" + message})
+		if err == nil {
+			err = json.Unmarshal(answer.body, &a)
 		}
-		if done > len(s.Replicas)/2 {
-			break
-		}
-		select {
-		case a := <-answers:
-			has[a.node] = true
-			if a.Known {
-				out = a.Applied
-			}
-		case <-look.C:
-			if s, err = c.g.current(ctx, s); err != nil {
-				return out, err
-			}
-		case <-ctx.Done():
-			return out, fmt.Errorf("the log has the write, sequence %d of shard %s, and a majority of the %d replicas "+
-				"has not applied it yet: %w", n, s.ID, len(s.Replicas), ctx.Err())
-		}
-	}
+		return a, a.Applied >= n, err
+	})
 	switch {
+	case err != nil:
+		return out, err
 	case !out.Known:
 		return out, fmt.Errorf("%w: shard %s has applied sequence %d, and its result is forgotten", db.ErrUnknownState,
 			s.ID, n)
@@ -339,25 +293,84 @@ func (c *call) applied(s *shardlog.Shard, n uint64) (out Applied, err error) {
 	return out, nil
 }
 
-// appliedBy waits until a replica has applied a message.
-func (c *call) appliedBy(ctx context.Context, s *shardlog.Shard, id string, n uint64) (a Applied, err error) {
-	path := "/cluster/applied?" + url.Values{
+// built waits until a majority of the replicas of a shard has ended a build.
+func (c *call) built(s *shardlog.Shard, n uint64) error {
+	out, err := c.majority(s, n, func(ctx context.Context, address, message string) (a node.Applied, done bool, err error) {
+		var e node.Ended
+		answer, err := c.send(ctx, s, address, &question{method: http.MethodGet, path: "/cluster/built?" + message})
+		if err == nil {
+			err = json.Unmarshal(answer.body, &e)
+		}
+		return node.Applied{Known: true, Error: e.Error}, e.Ended, err
+	})
+	if err == nil && out.Error != nil {
+		out.Error.Status = wire.NewError(out.Error).Status
+		return out.Error
+	}
+	return err
+}
+
+// askReplica asks a replica at an address about a message, which parameters name.
+type askReplica func(ctx context.Context, address, message string) (a node.Applied, done bool, err error)
+
+// majority asks the replicas of a shard about a message until a majority is done with it, and returns what one
+// of these knows. Replicas may change meanwhile.
+func (c *call) majority(s *shardlog.Shard, n uint64, ask askReplica) (out node.Applied, err error) {
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	type answer struct {
+		id string
+		node.Applied
+	}
+	message := url.Values{
 		"shard": {s.ID}, "epoch": {strconv.Itoa(s.Epoch)}, "sequence": {strconv.FormatUint(n, 10)},
 	}.Encode()
-	for {
-		v, err := c.g.read(ctx, false)
-		if err == nil && v.addresses[id] != "" {
-			var answer *reply
-			answer, err = c.send(ctx, s, v.addresses[id], &question{method: http.MethodGet, path: path})
-			if err == nil {
-				err = json.Unmarshal(answer.body, &a)
+	answers := make(chan answer)
+	wait := func(id string) {
+		for ctx.Err() == nil {
+			if v, err := c.g.read(ctx, false); err == nil && v.addresses[id] != "" {
+				a, done, err := ask(ctx, v.addresses[id], message)
+				if err == nil && done {
+					select {
+					case answers <- answer{id, a}:
+					case <-ctx.Done():
+					}
+					return
+				}
 			}
-			if err == nil && a.Applied >= n {
-				return a, nil
+			_ = pause(ctx, retryTime)
+		}
+	}
+	asked, has := map[string]bool{}, map[string]bool{}
+	look := time.NewTicker(viewTime)
+	defer look.Stop()
+	for {
+		done := 0
+		for _, id := range s.Replicas {
+			if has[id] {
+				done++
+			}
+			if !asked[id] {
+				asked[id] = true
+				go wait(id)
 			}
 		}
-		if err := pause(ctx, retryTime); err != nil {
-			return a, err
+		if done > len(s.Replicas)/2 {
+			return out, nil
+		}
+		select {
+		case a := <-answers:
+			has[a.id] = true
+			if a.Known {
+				out = a.Applied
+			}
+		case <-look.C:
+			if s, err = c.g.current(ctx, s); err != nil {
+				return out, err
+			}
+		case <-ctx.Done():
+			return out, fmt.Errorf("the log has the write, sequence %d of shard %s, and a majority of the %d replicas "+
+				"has not applied it yet: %w", n, s.ID, len(s.Replicas), ctx.Err())
 		}
 	}
 }
@@ -386,6 +399,9 @@ func (c *call) everywhere(m *shardlog.Message, had error) error {
 			n, err := c.publish(s, id, m)
 			if err == nil {
 				_, err = c.applied(s, n)
+			}
+			if err == nil && (m.Build != nil || m.DropIndex != nil) {
+				err = c.built(s, n)
 			}
 			failed[i] = err
 			return nil

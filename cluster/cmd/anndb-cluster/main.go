@@ -1,0 +1,213 @@
+// Command anndb-cluster starts clusters, uses them and takes care of them. docs/CLUSTER.md is the guide.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/anndb/anndb/client"
+	"github.com/anndb/anndb/cluster/gateway"
+	"github.com/anndb/anndb/cluster/node"
+	"github.com/anndb/anndb/cluster/shardlog"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/server"
+)
+
+// commands are those of the command line.
+type commands struct {
+	Config string `short:"c" default:"." env:"ANNDB_CLUSTER" help:"The file cluster.json, or its folder."`
+
+	Up      upCmd      `cmd:"" help:"Start a whole cluster on this machine, in a folder, to try it."`
+	Node    nodeCmd    `cmd:"" help:"Run a node."`
+	Gateway gatewayCmd `cmd:"" help:"Run a gateway."`
+	Status  statusCmd  `cmd:"" help:"Show the shards and their replicas."`
+	Create  createCmd  `cmd:"" help:"Create a collection."`
+	Import  importCmd  `cmd:"" help:"Store the rows of files."`
+	Build   buildCmd   `cmd:"" help:"Build an index in all shards."`
+	Search  searchCmd  `cmd:"" help:"Search rows."`
+	Predict predictCmd `cmd:"" help:"Predict labels."`
+	Count   countCmd   `cmd:"" help:"Count rows."`
+}
+
+// config is the file cluster.json: how to reach a cluster.
+type config struct {
+	Cluster string `json:"cluster"`
+	Log     string `json:"log"` // addresses of the servers of the log, see shardlog.Options.URL
+	// Credentials, CA, Certificate and Key are those of shardlog.Options.
+	Credentials string `json:"credentials,omitempty"`
+	CA          string `json:"ca,omitempty"`
+	Certificate string `json:"certificate,omitempty"`
+	Key         string `json:"key,omitempty"`
+	Gateway     string `json:"gateway"`         // its URL
+	Token       string `json:"token,omitempty"` // of the gateway and the nodes
+}
+
+// app is what all commands have.
+type app struct {
+	ctx context.Context
+	config
+	path string // of the configuration
+	out  io.Writer
+	log  *slog.Logger
+}
+
+// load reads the configuration.
+func (a *app) load(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, "cluster.json")
+	}
+	a.path = path
+	body, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(body, &a.config)
+	}
+	if err != nil {
+		return fmt.Errorf("configuration (anndb-cluster up makes one, -c names it): %w", err)
+	}
+	return nil
+}
+
+// connect connects to the servers of the log.
+func (a *app) connect() (*shardlog.Cluster, error) {
+	return shardlog.Connect(a.ctx, &shardlog.Options{
+		URL: a.Log, Cluster: a.Cluster, Credentials: a.Credentials, CA: a.CA, Certificate: a.Certificate, Key: a.Key,
+		Logger: a.log,
+	})
+}
+
+// collection returns a collection behind the gateway.
+func (a *app) collection(name string) (client.Collection, error) {
+	f, err := a.file()
+	if err != nil {
+		return client.Collection{}, err
+	}
+	return f.Collection(name), nil
+}
+
+func (a *app) file() (client.File, error) {
+	c, err := client.New(a.Gateway, &client.Options{Token: a.Token})
+	if err != nil {
+		return client.File{}, err
+	}
+	return c.File(a.Cluster), nil
+}
+
+// print prints a value as JSON.
+func (a *app) print(value any) error {
+	body, err := json.MarshalIndent(value, "", "  ")
+	if err == nil {
+		_, err = fmt.Fprintln(a.out, string(body))
+	}
+	return err
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var c commands
+	k := kong.Parse(&c, kong.Name("anndb-cluster"), kong.UsageOnError(),
+		kong.Description("Clusters of anndb on NATS JetStream."))
+	a := &app{ctx: ctx, out: os.Stdout, log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	var err error
+	if k.Selected().Name != "up" {
+		err = a.load(c.Config)
+	}
+	if err == nil {
+		err = k.Run(a)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "anndb-cluster:", err)
+		os.Exit(1)
+	}
+}
+
+// nodeCmd runs a node.
+type nodeCmd struct {
+	ID      string `arg:"" help:"Its name."`
+	Folder  string `arg:"" help:"The folder of its files."`
+	Listen  string `required:"" help:"The address that it listens at."`
+	Address string `help:"The URL at which others reach it, unless it is that address."`
+}
+
+func (c *nodeCmd) Run(a *app) error {
+	log, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	l, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return err
+	}
+	if c.Address == "" {
+		c.Address = "http://" + l.Addr().String()
+	}
+	n, err := node.Start(a.ctx, log, &node.Options{
+		ID: c.ID, Folder: c.Folder, Address: c.Address, Token: a.Token, Logger: a.log,
+		Handlers: func(file func(string) *db.DB) map[string]http.Handler {
+			return map[string]http.Handler{gateway.PartPattern: gateway.PartHandler(file)}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	stop := context.AfterFunc(a.ctx, n.Close)
+	defer stop()
+	if err := n.Serve(l); a.ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// gatewayCmd runs a gateway.
+type gatewayCmd struct {
+	Listen string `required:"" help:"The address that it listens at."`
+	Logged bool   `help:"Acknowledge writes once the log has them, unless a request says otherwise."`
+}
+
+func (c *gatewayCmd) Run(a *app) error {
+	log, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	l, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return err
+	}
+	return a.serve(log, l, c.Logged)
+}
+
+// endTime is how long requests in progress may take when a gateway ends.
+const endTime = 10 * time.Second
+
+// serve runs a gateway until the context ends.
+func (a *app) serve(log *shardlog.Cluster, l net.Listener, logged bool) error {
+	g := gateway.New(a.Cluster, log, &gateway.Options{Token: a.Token, Logger: a.log, Logged: logged})
+	s := server.New(nil, &server.Options{Token: a.Token, Logger: a.log, Handlers: g.Handlers()})
+	ended := make(chan error, 1)
+	go func() {
+		<-a.ctx.Done()
+		ctx, cancel := context.WithTimeout(context.Background(), endTime)
+		defer cancel()
+		ended <- s.Shutdown(ctx)
+	}()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-ended
+}

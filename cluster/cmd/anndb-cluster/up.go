@@ -1,0 +1,309 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/anndb/anndb/cluster/shardlog"
+)
+
+// upCmd starts a cluster on this machine: the servers of the log and the nodes as processes, and a gateway.
+type upCmd struct {
+	Folder   string `arg:"" help:"The folder of the cluster, which is made unless it exists."`
+	Shards   int    `default:"2" help:"Of a new cluster."`
+	Replicas int    `default:"2" help:"Of each shard of a new cluster."`
+	Nodes    int    `default:"4" help:"Of a new cluster."`
+	Servers  int    `default:"3" help:"Of the log of a new cluster."`
+	Listen   string `default:"127.0.0.1:7700" help:"The address of the gateway of a new cluster."`
+	Nats     string `help:"The program nats-server, unless PATH has it." env:"NATS_SERVER"`
+	Logged   bool   `help:"Acknowledge writes once the log has them."`
+}
+
+// local is the file local.json: the processes of a cluster on this machine.
+type local struct {
+	Servers []string `json:"servers"` // configurations
+	Nodes   []string `json:"nodes"`   // addresses
+	Listen  string   `json:"listen"`
+}
+
+func (c *upCmd) Run(a *app) error {
+	nats, err := c.program()
+	if err != nil {
+		return err
+	}
+	if c.Folder, err = filepath.Abs(c.Folder); err != nil {
+		return err
+	}
+	var l local
+	path := filepath.Join(c.Folder, "local.json")
+	body, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = c.make(a, path, &l)
+	case err == nil:
+		err = json.Unmarshal(body, &l)
+	}
+	if err == nil {
+		err = a.load(c.Folder)
+	}
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(a.ctx)
+	p := &processes{a: a, folder: c.Folder}
+	defer p.end()
+	defer cancel()
+	a.ctx = ctx
+	for i, conf := range l.Servers {
+		if err := p.start(fmt.Sprintf("nats-%d", i+1), nats, "-c", conf); err != nil {
+			return err
+		}
+	}
+	log, err := c.create(a, len(l.Nodes))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	for i, address := range l.Nodes {
+		id := nodeName(i)
+		err := p.start(id, self, "-c", a.path, "node", id, filepath.Join(c.Folder, id), "--listen", address)
+		if err != nil {
+			return err
+		}
+	}
+	gate, err := net.Listen("tcp", l.Listen)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.out, "cluster %s: %d servers of the log, %d nodes, logs in %s\ngateway at %s (end with Ctrl-C)\n",
+		a.Cluster, len(l.Servers), len(l.Nodes), c.Folder, a.Gateway)
+	return a.serve(log, gate, c.Logged)
+}
+
+func nodeName(i int) string { return fmt.Sprintf("node-%d", i+1) }
+
+// program returns the path of nats-server.
+func (c *upCmd) program() (string, error) {
+	path, err := exec.LookPath(cmp.Or(c.Nats, "nats-server"))
+	if err == nil {
+		return path, nil
+	}
+	if out, toolErr := exec.Command("go", "tool", "-n", "nats-server").Output(); c.Nats == "" && toolErr == nil {
+		return strings.TrimSpace(string(out)), nil // in a checkout of this module
+	}
+	return "", fmt.Errorf("%w (go install github.com/nats-io/nats-server/v2@latest makes it, --nats names it)", err)
+}
+
+// make writes the configuration of a new cluster.
+func (c *upCmd) make(a *app, path string, l *local) error {
+	if c.Shards < 1 || c.Nodes < 1 || c.Servers < 1 || c.Replicas < 1 || c.Replicas > c.Nodes {
+		return fmt.Errorf("%d shards with %d replicas on %d nodes, %d servers: want 1 or more, and as many nodes as "+
+			"replicas", c.Shards, c.Replicas, c.Nodes, c.Servers)
+	}
+	if err := os.MkdirAll(c.Folder, 0o700); err != nil {
+		return err
+	}
+	ports, err := freePorts(2*c.Servers + c.Nodes)
+	if err != nil {
+		return err
+	}
+	l.Listen = c.Listen
+	password := rand.Text()
+	var urls, routes []string
+	for i := range c.Servers {
+		urls = append(urls, fmt.Sprintf("nats://anndb:%s@%s", password, ports[2*i]))
+		routes = append(routes, fmt.Sprintf("%q", "nats://"+ports[2*i+1]))
+	}
+	for i := range c.Servers {
+		folder := filepath.Join(c.Folder, fmt.Sprintf("nats-%d", i+1))
+		text := fmt.Sprintf("server_name: anndb-%d\nlisten: %q\nmax_payload: 8388608\n"+
+			"jetstream { store_dir: %q, sync_interval: always }\nauthorization { user: anndb, password: %q }\n",
+			i+1, ports[2*i], filepath.Join(folder, "store"), password)
+		if c.Servers > 1 {
+			text += fmt.Sprintf("cluster { name: anndb, listen: %q, routes: [%s] }\n", ports[2*i+1],
+				strings.Join(routes, ", "))
+		}
+		conf := filepath.Join(folder, "nats.conf")
+		if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(conf, []byte(text), 0o600)); err != nil {
+			return err
+		}
+		l.Servers = append(l.Servers, conf)
+	}
+	l.Nodes = ports[2*c.Servers:]
+	if strings.HasSuffix(l.Listen, ":0") {
+		free, err := freePorts(1)
+		if err != nil {
+			return err
+		}
+		l.Listen = free[0]
+	}
+	return errors.Join(
+		writeJSON(filepath.Join(c.Folder, "cluster.json"), config{
+			Cluster: "main", Log: strings.Join(urls, ","), Gateway: "http://" + l.Listen, Token: "",
+		}),
+		writeJSON(path, l))
+}
+
+func writeJSON(path string, value any) error {
+	body, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(body, '\n'), 0o600)
+}
+
+// freePorts returns addresses that nobody listens at.
+func freePorts(n int) (addresses []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses, nil
+}
+
+// startTime is how long the servers of the log may take to elect leaders.
+const startTime = time.Minute
+
+// create connects to the log, and makes the cluster unless it exists. Replicas of a shard are on nodes in turn.
+func (c *upCmd) create(a *app, nodes int) (log *shardlog.Cluster, err error) {
+	shards := shardlog.Ranges(c.Shards)
+	for i := range shards {
+		for j := range c.Replicas {
+			shards[i].Replicas = append(shards[i].Replicas, nodeName((i*c.Replicas+j)%nodes))
+		}
+	}
+	for end := time.Now().Add(startTime); ; {
+		ctx, cancel := context.WithTimeout(a.ctx, startTime/6)
+		if log == nil {
+			log, err = a.connect()
+		}
+		if err == nil {
+			if _, err = log.Map(ctx); errors.Is(err, shardlog.ErrNoCluster) {
+				_, err = log.Create(ctx, shards)
+			}
+		}
+		cancel()
+		if err == nil || time.Now().After(end) || a.ctx.Err() != nil {
+			return log, err
+		}
+		select {
+		case <-a.ctx.Done():
+		case <-time.After(startTime / 120):
+		}
+	}
+}
+
+// processes are those that this one has started.
+type processes struct {
+	a      *app
+	folder string
+	list   []*exec.Cmd
+	all    sync.WaitGroup
+}
+
+// start starts a process, whose output goes to a file NAME.log.
+func (p *processes) start(name, program string, args ...string) error {
+	out, err := os.OpenFile(filepath.Join(p.folder, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = apart() // Ctrl-C is for this process, which ends the others in order
+	err = errors.Join(cmd.Start(), out.Close())
+	if err != nil {
+		return err
+	}
+	p.list = append(p.list, cmd)
+	p.all.Go(func() {
+		if err := cmd.Wait(); p.a.ctx.Err() == nil {
+			p.a.log.Error("a process has ended", "name", name, "error", err, "again", strings.Join(cmd.Args, " "))
+		}
+	})
+	return nil
+}
+
+// end ends the processes, the nodes first.
+func (p *processes) end() {
+	for i := len(p.list) - 1; i >= 0; i-- {
+		_ = p.list[i].Process.Signal(syscall.SIGTERM)
+	}
+	kill := time.AfterFunc(endTime, func() {
+		for _, cmd := range p.list {
+			_ = cmd.Process.Kill()
+		}
+	})
+	p.all.Wait()
+	kill.Stop()
+}
+
+// statusCmd shows the shards.
+type statusCmd struct{}
+
+func (*statusCmd) Run(a *app) error {
+	log, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	m, err := log.Map(a.ctx)
+	if err != nil {
+		return err
+	}
+	nodes, err := log.Nodes(a.ctx)
+	if err != nil {
+		return err
+	}
+	return status(a.out, &m, nodes)
+}
+
+// status prints a line for each replica.
+func status(w io.Writer, m *shardlog.Map, nodes []shardlog.NodeInfo) error {
+	known := map[string]shardlog.NodeInfo{}
+	for _, n := range nodes {
+		known[n.ID] = n
+	}
+	for _, s := range m.All() {
+		fmt.Fprintf(w, "shard %s, epoch %d, hashes %016x to %016x\n", s.ID, s.Epoch, s.First, s.Last)
+		for i, id := range append(append([]string{}, s.Replicas...), s.Joining...) {
+			n, alive := known[id]
+			st, has := n.Shards[s.ID]
+			state := st.State
+			switch {
+			case !alive:
+				state = "no lease: the node is down"
+			case !has:
+				state = "not started"
+			case st.Lost:
+				state += ", the log has lost messages that it has"
+			}
+			if i >= len(s.Replicas) {
+				state = "joining, " + state
+			}
+			fmt.Fprintf(w, "  %s %s %s, applied %d of %d %s\n", id, n.Address, state, st.Sequence, st.Last, st.Error)
+		}
+	}
+	return nil
+}
