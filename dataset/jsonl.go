@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/anndb/anndb/internal/jsonscan"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -21,6 +20,9 @@ const (
 	fieldKeyBase64     = "key_base64"
 	fieldPayloadBase64 = "payload_base64"
 )
+
+// maxFields bounds the fields of an object, those that are ignored among them.
+const maxFields = 1 << 12
 
 // jsonl reads one JSON object a line.
 type jsonl struct {
@@ -140,18 +142,15 @@ func (j *jsonl) parse(line []byte) error {
 		return errors.New("not UTF-8")
 	}
 	clear(j.object)
-	if !validJSON(line) {
-		var s *json.SyntaxError
-		err := json.Unmarshal(line, &struct{}{})
-		if errors.As(err, &s) {
-			return fmt.Errorf("byte %d: %w", s.Offset, err)
-		}
+	err := jsonscan.FieldsOf(j.object, line, maxFields)
+	if err != jsonscan.ErrSyntax {
 		return err
 	}
-	if line[0] != '{' {
-		return errors.New("not a JSON object")
+	var s *json.SyntaxError
+	if err := json.Unmarshal(line, &struct{}{}); errors.As(err, &s) {
+		return fmt.Errorf("byte %d: %w", s.Offset, err)
 	}
-	return fieldsOf(j.object, line, maxFields)
+	return errors.New("not a JSON object")
 }
 
 // decodeBody decodes the vector, the features or the text.
@@ -224,7 +223,7 @@ func decodeText(rec *Record, raw json.RawMessage) (err error) {
 	case raw[0] != '"':
 		return fmt.Errorf("%.40q is not a string", raw)
 	}
-	rec.Text, err = jsonText(raw)
+	rec.Text, err = jsonscan.Text(raw)
 	return err
 }
 
@@ -242,78 +241,6 @@ func (j *jsonl) decodeVector(rec *Record, raw json.RawMessage) (err error) {
 		return fmt.Errorf("%d values, the records before have %d", n, j.first.dim)
 	}
 	return nil
-}
-
-// AppendVector appends the values of a vector as jsonl files have it: an array of numbers, or
-// {"base64": "…"} of float32 in little-endian order. raw is valid JSON. It refuses vectors without values
-// and those of more than most values.
-func AppendVector(dst []float32, raw json.RawMessage, most int) ([]float32, error) {
-	begin := len(dst)
-	var err error
-	switch raw[0] {
-	case '[':
-		dst, err = appendArray(dst, raw, begin+most)
-	case '{':
-		dst, err = appendBase64Floats(dst, raw, most)
-	default:
-		err = errors.New("not an array of numbers")
-	}
-	if err == nil && len(dst) == begin {
-		err = errors.New("no values")
-	}
-	return dst, err
-}
-
-func appendBase64Floats(dst []float32, raw json.RawMessage, most int) ([]float32, error) {
-	fields := map[string]json.RawMessage{}
-	if err := fieldsOf(fields, raw, 1); err != nil || fields["base64"] == nil {
-		return dst, errors.New(`not an array of numbers or {"base64": "…"} of float32 in little-endian order`)
-	}
-	b, err := appendBase64(nil, fields["base64"])
-	switch {
-	case err != nil:
-		return dst, fmt.Errorf("base64: %w", err)
-	case len(b)%4 != 0:
-		return dst, fmt.Errorf("base64: %d bytes, which is no number of float32", len(b))
-	case len(b)/4 > most:
-		return dst, fmt.Errorf("more than %d values", most)
-	}
-	dst = slices.Grow(dst, len(b)/4)
-	for ; len(b) > 0; b = b[4:] {
-		v := math.Float32frombits(binary.LittleEndian.Uint32(b))
-		if !finite(v) {
-			return dst, fmt.Errorf("value %d is not finite", len(dst))
-		}
-		dst = append(dst, v)
-	}
-	return dst, nil
-}
-
-// appendArray appends numbers until dst has most.
-func appendArray(dst []float32, raw json.RawMessage, most int) ([]float32, error) {
-	// raw is valid JSON, so once every element is known to begin like a
-	// number there are no commas but those between elements.
-	rest := bytes.TrimSpace(raw[1 : len(raw)-1])
-	for len(rest) > 0 {
-		cell, tail, more := bytes.Cut(rest, []byte(","))
-		cell = bytes.TrimSpace(cell)
-		if c := cell[0]; c != '-' && (c < '0' || c > '9') {
-			return dst, fmt.Errorf("value %d: %.40q is not a number", len(dst), cell)
-		}
-		if len(dst) == most {
-			return dst, fmt.Errorf("more than %d values", most)
-		}
-		v, err := parseFinite(string(cell))
-		if err != nil {
-			return dst, fmt.Errorf("value %d: %w", len(dst), err)
-		}
-		dst = append(dst, v)
-		if !more {
-			break
-		}
-		rest = tail
-	}
-	return dst, nil
 }
 
 // keyField returns the field of the key where the options do not name it: id in a first record that has
@@ -388,7 +315,7 @@ func (j *jsonl) decodePayload(rec *Record) error {
 	case isNull(raw):
 	case raw[0] == '"':
 		var text string
-		text, err = jsonText(raw)
+		text, err = jsonscan.Text(raw)
 		rec.Payload = append(rec.Payload, text...)
 	default:
 		rec.Payload = append(rec.Payload, raw...)
@@ -443,7 +370,7 @@ func (r *Record) addLabels(raw json.RawMessage) error {
 	case isNull(raw):
 		return nil
 	case raw[0] == '[':
-		return eachItem(raw, add)
+		return jsonscan.Items(raw, add)
 	}
 	return add(raw)
 }
@@ -453,7 +380,7 @@ func scalar(raw json.RawMessage) (string, error) {
 	switch {
 	case len(raw) == 0:
 	case raw[0] == '"':
-		return jsonText(raw)
+		return jsonscan.Text(raw)
 	case isNumber(raw):
 		return string(raw), nil
 	}
@@ -467,7 +394,7 @@ func appendBase64(dst []byte, raw json.RawMessage) ([]byte, error) {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return base64.StdEncoding.AppendDecode(dst, raw[1:len(raw)-1])
 	}
-	text, err := jsonText(raw)
+	text, err := jsonscan.Text(raw)
 	if err != nil {
 		return dst, err
 	}
@@ -581,19 +508,6 @@ func (e jsonlEncoder) appendVector(dst []byte, x []float32) []byte {
 	return appendNumbers(dst, x)
 }
 
-// AppendBase64 appends a vector in the form {"base64": "…"}, which AppendVector reads.
-func AppendBase64(dst []byte, x []float32) []byte {
-	dst = append(dst, `{"base64":"`...)
-	for part := range slices.Chunk(x, 192) { // whose bytes are a multiple of 3, so the texts join
-		var raw [4 * 192]byte
-		for i, v := range part {
-			binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(v))
-		}
-		dst = base64.StdEncoding.AppendEncode(dst, raw[:4*len(part)])
-	}
-	return append(dst, `"}`...)
-}
-
 // appendNamed writes features by their names, and the closing brace.
 func (e jsonlEncoder) appendNamed(dst []byte, v *vector.Sparse) ([]byte, error) {
 	for i, f := range v.Index {
@@ -605,18 +519,9 @@ func (e jsonlEncoder) appendNamed(dst []byte, v *vector.Sparse) ([]byte, error) 
 			return dst, fmt.Errorf("feature %d: %w", f, err)
 		}
 		dst = append(dst, ':')
-		dst = strconv.AppendFloat(dst, float64(v.Value[i]), 'g', -1, 32)
+		dst = appendNumber(dst, v.Value[i])
 	}
 	return append(dst, '}'), nil
-}
-
-// appendNumbers writes an array.
-func appendNumbers(dst []byte, values []float32) []byte {
-	dst = append(dst, '[')
-	for _, v := range values {
-		dst = append(strconv.AppendFloat(dst, float64(v), 'g', -1, 32), ',')
-	}
-	return append(bytes.TrimSuffix(dst, []byte(",")), ']')
 }
 
 // appendString writes a JSON string.
@@ -624,8 +529,14 @@ func appendString(dst []byte, s string) ([]byte, error) {
 	if !utf8.ValidString(s) {
 		return dst, fmt.Errorf("%.40q is not UTF-8", s)
 	}
-	quoted, err := json.Marshal(s)
-	return append(dst, quoted...), err
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
+			quoted, err := json.Marshal(s)
+			return append(dst, quoted...), err
+		}
+	}
+	return append(append(append(dst, '"'), s...), '"'), nil
 }
 
 // appendText writes a field as a string, or, since JSON has no other place for

@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/anndb/anndb/internal/jsonscan"
 )
 
 // Names of the values that JSON has no type for, as in {"$time": "2026-01-02T03:04:05Z"}.
@@ -22,7 +24,7 @@ func (j *jsonl) decodeAttributes(rec *Record) error {
 	if raw := j.object[j.o.AttributesField]; !isNull(raw) && !j.ignore[j.o.AttributesField] {
 		err := errors.New("not an object")
 		if raw[0] == '{' {
-			err = eachField(raw, func(name string, raw json.RawMessage) error {
+			err = jsonscan.Fields(raw, func(name string, raw json.RawMessage) error {
 				if isNull(raw) || j.ignore[name] {
 					return nil
 				}
@@ -95,7 +97,7 @@ func attributeValue(raw json.RawMessage, want AttributeType) (v any, err error) 
 // objectValue decodes {"$time": "…"} and {"$float": "Inf"}. Any other object is its JSON.
 func objectValue(raw json.RawMessage) (any, error) {
 	tagged := map[string]json.RawMessage{}
-	if err := fieldsOf(tagged, raw, 1); err != nil {
+	if err := jsonscan.FieldsOf(tagged, raw, 1); err != nil {
 		return compactJSON(raw)
 	}
 	for tag, parse := range map[string]func(string) (any, error){tagTime: parseTime, tagFloat: parseFloat} {

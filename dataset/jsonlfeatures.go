@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/anndb/anndb/internal/jsonscan"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -71,7 +72,7 @@ func (s *jsonFeatures) decode(out *vector.Sparse, raw json.RawMessage, kind *fea
 // have the same names as the arrays.
 func arraysOf(raw json.RawMessage) (indices, values json.RawMessage) {
 	fields := map[string]json.RawMessage{}
-	if !bytes.Contains(raw, []byte(`"indices"`)) || fieldsOf(fields, raw, 2) != nil {
+	if !bytes.Contains(raw, []byte(`"indices"`)) || jsonscan.FieldsOf(fields, raw, 2) != nil {
 		return nil, nil
 	}
 	indices, values = fields["indices"], fields["values"]
@@ -87,7 +88,7 @@ func isNumber(raw json.RawMessage) bool {
 }
 
 func (s *jsonFeatures) decodeNumbered(out *vector.Sparse, indices, values json.RawMessage) error {
-	err := eachItem(indices, func(item json.RawMessage) error {
+	err := jsonscan.Items(indices, func(item json.RawMessage) error {
 		f, ok := parseNumber(item)
 		if !ok {
 			return fmt.Errorf("feature %.40q is no whole number", item)
@@ -101,7 +102,7 @@ func (s *jsonFeatures) decodeNumbered(out *vector.Sparse, indices, values json.R
 		return err
 	}
 	n := 0
-	err = eachItem(values, func(item json.RawMessage) (err error) {
+	err = jsonscan.Items(values, func(item json.RawMessage) (err error) {
 		switch {
 		case !isNumber(item):
 			return fmt.Errorf("%.40q is not a number", item)
@@ -121,7 +122,7 @@ func (s *jsonFeatures) decodeNumbered(out *vector.Sparse, indices, values json.R
 
 // decodeNamed numbers features in order of appearance.
 func (s *jsonFeatures) decodeNamed(out *vector.Sparse, raw json.RawMessage) error {
-	return eachField(raw, func(name string, value json.RawMessage) error {
+	return jsonscan.Fields(raw, func(name string, value json.RawMessage) error {
 		if !isNumber(value) {
 			return fmt.Errorf("feature %.40q: its value is not a number", name)
 		}

@@ -462,10 +462,10 @@ func detectText(s *source, head []byte, named *format, o Options) (string, error
 // array of objects, which the decoder refuses by name. No other format does.
 func isJSON(text []byte) bool {
 	if rest, ok := bytes.CutPrefix(text, []byte("[")); ok {
-		text = bytes.TrimLeft(rest, jsonSpace)
+		text = bytes.TrimLeft(rest, " \t\r\n")
 	}
 	rest, ok := bytes.CutPrefix(text, []byte("{"))
-	rest = bytes.TrimLeft(rest, jsonSpace)
+	rest = bytes.TrimLeft(rest, " \t\r\n")
 	return ok && len(rest) > 0 && (rest[0] == '"' || rest[0] == '}')
 }
 

@@ -65,23 +65,38 @@ func (t interned) get(b []byte) string {
 // exact is the largest whole number up to which float32 has all.
 const exact = 1 << 24
 
-// parseValue is parseFinite with a short way for the counts that most sparse
-// files are made of.
+// parseValue is parseFinite with a short way for numbers of few digits.
 func parseValue(text []byte) (float32, error) {
-	if n := len(text); n > 0 && n < 8 {
-		v := uint32(0)
-		for _, c := range text {
-			if c < '0' || c > '9' {
-				return parseFinite(string(text))
-			}
+	// A whole number and a power of ten that float32 has exactly: their quotient is rounded once.
+	negative := len(text) > 0 && text[0] == '-'
+	v, point, digits := uint32(0), -1, 0
+	for i, c := range text {
+		switch {
+		case c-'0' <= 9 && v < exact/10:
 			v = v*10 + uint32(c-'0')
-		}
-		if v <= exact {
-			return float32(v), nil
+			digits++
+		case c == '.' && point < 0:
+			point = i
+		case i > 0 || c != '-':
+			return parseFinite(string(text))
 		}
 	}
-	return parseFinite(string(text))
+	decimals := len(text) - 1 - point
+	if point < 0 {
+		decimals = 0
+	}
+	if digits == 0 || decimals >= len(powersOf10) {
+		return parseFinite(string(text))
+	}
+	x := float32(v) / powersOf10[decimals]
+	if negative {
+		x = -x
+	}
+	return x, nil
 }
+
+// powersOf10 are those that float32 has exactly.
+var powersOf10 = [...]float32{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10}
 
 // parseNumber reads decimal digits and nothing else.
 func parseNumber(text []byte) (uint64, bool) {

@@ -110,7 +110,7 @@ type body struct {
 
 func (c *call) body() io.Reader { return &body{c, pace{stall: c.s.o.Stall}} }
 
-// Read implements io.Reader. The deadline is removed afterwards: net/http would take it for the end of the
+// Read implements io.Reader. The deadline is removed at the end: net/http would take it for the end of the
 // connection while the request is worked on.
 func (b *body) Read(p []byte) (int, error) {
 	c := b.c
@@ -123,8 +123,10 @@ func (b *body) Read(p []byte) (int, error) {
 	case err != nil && err != io.EOF:
 		return n, fmt.Errorf("%w: %w", wire.ErrCut, err)
 	}
-	c.read = err == io.EOF
-	_ = c.control.SetReadDeadline(time.Time{})
+	if err == io.EOF {
+		c.read = true
+		_ = c.control.SetReadDeadline(time.Time{})
+	}
 	return n, err
 }
 

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 
 	"github.com/anndb/anndb/dataset"
@@ -27,9 +29,9 @@ func exportRows(c *call) error {
 	if form != "" && form != "base64" && form != "array" {
 		return fmt.Errorf("%w: vectors=%.20q, want array or base64", db.ErrInvalid, form)
 	}
-	left := -1 // rows, all below 0
+	most := 0 // rows, all
 	if limit := c.r.URL.Query().Get("limit"); limit != "" {
-		if left, err = strconv.Atoi(limit); err != nil || left < 1 {
+		if most, err = strconv.Atoi(limit); err != nil || most < 1 {
 			return fmt.Errorf("%w: limit=%.20q, want 1 or more rows", db.ErrInvalid, limit)
 		}
 	}
@@ -41,24 +43,81 @@ func exportRows(c *call) error {
 		}
 		schema := rows.Schema(&info)
 		schema.Base64 = form == "base64"
-		var lines []byte
-		for row, err := range coll.Rows(c.ctx, where) {
-			if err == nil {
-				lines, err = rows.AppendJSON(lines, &row, schema)
-			}
-			if err == nil && len(lines) >= chunk {
-				err = c.sendLines(lines)
-				lines = lines[:0]
-			}
+		for lines, err := range ahead(chunks(coll.Rows(c.ctx, where), schema, most)) {
 			if err != nil {
 				return err
 			}
-			if left--; left == 0 {
+			if err := c.sendLines(lines); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// chunks iterates over the lines of rows, some at a time, at most so many rows, all for 0. The memory of lines
+// is that of the next but one.
+func chunks(of iter.Seq2[db.Row, error], schema dataset.Schema, most int) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		var lines, other []byte
+		for row, err := range of {
+			if err == nil {
+				lines, err = rows.AppendJSON(lines, &row, schema)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if most--; most == 0 {
+				break
+			}
+			if len(lines) >= chunk {
+				if !yield(lines, nil) {
+					return
+				}
+				lines, other = other[:0], lines
+			}
+		}
+		yield(lines, nil)
+	}
+}
+
+// ahead iterates over items while another goroutine makes the next one.
+func ahead[T any](items iter.Seq2[T, error]) iter.Seq2[T, error] {
+	type made struct {
+		item T
+		err  error
+	}
+	return func(yield func(T, error) bool) {
+		next, stop := make(chan made), make(chan struct{})
+		var fault any
+		go func() {
+			defer close(next)
+			defer func() {
+				if p := recover(); p != nil {
+					fault = fmt.Sprintf("%v\n%s", p, debug.Stack())
+				}
+			}()
+			for item, err := range items {
+				select {
+				case next <- made{item, err}:
+				case <-stop:
+					return
+				}
+			}
+		}()
+		for x := range next {
+			if !yield(x.item, x.err) {
 				break
 			}
 		}
-		return c.sendLines(lines)
-	})
+		close(stop)
+		for range next { // until the goroutine has ended
+		}
+		if fault != nil {
+			panic(fault)
+		}
+	}
 }
 
 // sendLines sends a part of a stream. Before the first one the answer can still be an error.
@@ -94,7 +153,7 @@ func importRows(c *call) error {
 		return badRows(err)
 	}
 	defer lines.Close()
-	c.rows, err = c.coll.Load(c.ctx, keyed(lines), &db.LoadOptions{Insert: insert == "true"})
+	c.rows, err = c.coll.Load(c.ctx, rowsOf(lines), &db.LoadOptions{Insert: insert == "true"})
 	if err != nil {
 		return badRows(err)
 	}
@@ -102,14 +161,58 @@ func importRows(c *call) error {
 	return nil
 }
 
-// keyed refuses rows that have no key; a file of these would have numbers for keys.
-func keyed(lines dataset.Reader) func(yield func(db.Row, error) bool) {
+// rowsOf iterates over the rows of a body, which are decoded while those before are stored. It refuses rows
+// that have no key; a file of these would have numbers for keys.
+func rowsOf(lines dataset.Reader) iter.Seq2[db.Row, error] {
 	return func(yield func(db.Row, error) bool) {
 		if !lines.Schema().Keyed {
 			yield(db.Row{}, fmt.Errorf("%w: row 0 has no key", wire.ErrJSON))
 			return
 		}
-		rows.Read(lines)(yield)
+		for list, err := range ahead(batches(lines)) {
+			if err != nil {
+				yield(db.Row{}, err)
+				return
+			}
+			for _, row := range list {
+				if !yield(row, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// batches iterates over rows, some at a time. The memory of a batch is that of the next but one.
+func batches(lines dataset.Reader) iter.Seq2[[]db.Row, error] {
+	type batch struct {
+		records [64]dataset.Record
+		rows    [64]db.Row
+	}
+	return func(yield func([]db.Row, error) bool) {
+		now, other := &batch{}, &batch{}
+		for {
+			n, bytes, err := 0, 0, error(nil)
+			for n < len(now.rows) && bytes < 4*chunk && err == nil {
+				rec := &now.records[n]
+				if err = lines.Read(rec); err == nil {
+					rows.Of(&now.rows[n], rec, lines.Schema())
+					bytes += 4*len(rec.Vector) + 8*rec.Features.Len() + len(rec.Text) + len(rec.Payload)
+					n++
+				}
+			}
+			if n > 0 && !yield(now.rows[:n], nil) || err == io.EOF {
+				return
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if bytes > 8*chunk { // of a long row, which would be kept
+				now = &batch{}
+			}
+			now, other = other, now
+		}
 	}
 }
 

@@ -1,13 +1,13 @@
 package wire
 
 import (
-	"bytes"
 	"fmt"
 	"time"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/rank"
+	"github.com/anndb/anndb/internal/jsonscan"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -56,34 +56,17 @@ func asked(one *Query, list []Query) (queries []db.Query, err error) {
 	return queries, nil
 }
 
-// UnmarshalQuery is Unmarshal of a request that has the query q. If it begins with a vector in base64, as
-// this package writes it, that is not read by encoding/json, which takes several times as long.
+// UnmarshalQuery is Unmarshal of a request that has the query q. Its vector is not read by encoding/json, which
+// takes several times as long.
 func UnmarshalQuery(body []byte, q *Query, into any) error {
-	const begin = `{"vector":{"base64":"`
-	text, ok := bytes.CutPrefix(body, []byte(begin))
-	end := bytes.IndexByte(text, '"')
-	if !ok || end < 0 || end+2 >= len(text) || text[end+1] != '}' {
+	vector, rest, ok := jsonscan.Cut(body, "vector")
+	if !ok {
 		return Unmarshal(body, into)
 	}
-	for _, c := range []byte("\\\r\n") { // which base64 ignores, or JSON means something else by
-		if bytes.IndexByte(text[:end], c) >= 0 {
-			return Unmarshal(body, into)
-		}
-	}
-	rest := bytes.TrimLeft(text[end+2:], " \t\r\n")
-	if len(rest) == 0 || rest[0] != ',' && rest[0] != '}' {
-		return Unmarshal(body, into)
-	}
-	if err := q.Vector.UnmarshalJSON(body[len(`{"vector":`) : len(begin)+end+2]); err != nil {
+	if err := q.Vector.UnmarshalJSON(vector); err != nil {
 		return fmt.Errorf("%w: %w", ErrJSON, err)
 	}
-	if rest[0] == ',' {
-		rest = rest[1:]
-		if next := bytes.TrimLeft(rest, " \t\r\n"); len(next) == 0 || next[0] != '"' {
-			return Unmarshal(body, into) // for its error
-		}
-	}
-	return Unmarshal(append([]byte("{"), rest...), into)
+	return Unmarshal(rest, into)
 }
 
 // Search is a request for the rows nearest to a query, or to each of Queries.

@@ -35,6 +35,7 @@ func FuzzRequests(f *testing.F) {
 		`{"key":"a","text":"t","vector":null,"labels":["a"],"attributes":{"t":{"$time":"2026-01-02T03:04:05Z"}},"expires":"2026-01-02","payload":{"a":1}}`,
 		`{"vector":{"base64":"AACAPwAAAEA="},"k":3}`, `{"vector":{"base64":"AACAPwAAAEA="}}`, `{"vector":{"base64":"AACAPwAAAEA="},}`,
 		`{"vector":{"base64":"AACAPwAAAEA="},"vector":[7]}`, `{"vector":{"base64":"AACAPwAAAEA="}`, `{"vector":{"base64":"AACAf w=="},"k":3}`,
+		`{"k":3,"vector":[1,2],"Vector":[3]}`, `{"vector":null}`, `{ "k" : 3 , "vector" : [ 1e0 , -2.50 ] }`,
 		`{"key":"a","features":{"a":1},"vector":[1]}`, `[[[[`, `{"vector":{"base64":1}}`, ` `,
 	} {
 		f.Add([]byte(seed))
