@@ -93,7 +93,7 @@ func New(address string, o *Options) (*Client, error) {
 // Close closes the connections that no call uses.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Files returns the names of the served files.
+// Files returns the names of the served files, where the address is a socket with that of its file first.
 func (c *Client) Files(ctx context.Context) ([]string, error) {
 	var out wire.Files
 	err := c.call(ctx, get("/v1/files"), &out)

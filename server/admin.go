@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 
@@ -10,8 +11,18 @@ import (
 	"github.com/anndb/anndb/internal/wire"
 )
 
+// listFiles answers with the names of the files, for a request by a Unix socket with that of its file first.
 func listFiles(c *call) error {
-	c.answer(http.StatusOK, wire.Files{Files: slices.Sorted(maps.Keys(c.s.files))})
+	names := slices.Sorted(maps.Keys(c.s.files))
+	if Local(c.r) {
+		socket := c.r.Context().Value(http.LocalAddrContextKey).(net.Addr).String()
+		own := func(name string) bool { return wire.Socket(c.s.files[name].Path()) == socket }
+		if i := slices.IndexFunc(names, own); i > 0 {
+			name := names[i]
+			names = slices.Insert(slices.Delete(names, i, i+1), 0, name)
+		}
+	}
+	c.answer(http.StatusOK, wire.Files{Files: names})
 	return nil
 }
 

@@ -75,10 +75,11 @@ func (b *shownPage) key(key string) {
 	if key == "Enter" {
 		text = "\r"
 	}
-	if key == "Tab" {
+	if key == "Tab" || key == "ArrowRight" {
 		text = ""
 	}
-	event := map[string]any{"key": key, "text": text, "windowsVirtualKeyCode": map[string]int{"Enter": 13, "Tab": 9}[key]}
+	codes := map[string]int{"Enter": 13, "Tab": 9, "ArrowRight": 39}
+	event := map[string]any{"key": key, "text": text, "windowsVirtualKeyCode": codes[key]}
 	for _, kind := range []string{"keyDown", "keyUp"} {
 		event["type"] = kind
 		b.send("Input.dispatchKeyEvent", event, nil)

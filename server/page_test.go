@@ -114,6 +114,14 @@ func TestPage(t *testing.T) {
 		const p = state.places[50].at; c.dispatchEvent(new MouseEvent('click', {bubbles: true,
 		clientX: r.left + p[0] * r.width, clientY: r.top + p[1] * r.height})); })()`)
 	b.wait(`document.querySelector('[name=key]').value !== ''`)
+	// The same from the keyboard: to the right of it, and like the row that is there.
+	b.run(`document.querySelector('#map canvas').focus()`)
+	b.run(`point(state.places.reduce((a, b) => a.at[0] < b.at[0] ? a : b))`)
+	left := b.run(`state.pointed.at[0]`)
+	b.key("ArrowRight")
+	b.wait(`state.pointed.at[0] > ` + left + ` && document.querySelector('#under').textContent.startsWith(state.pointed.key)`)
+	b.key("Enter")
+	b.wait(`document.querySelector('[name=key]').value === state.pointed.key`)
 	// 7: the other collection, words from the keyboard, with reasons.
 	b.run(`[...document.querySelectorAll('#collections button')].find((b) => b.textContent === 'notes').click()`)
 	b.wait(`document.querySelector('#name').textContent === 'notes' && !document.querySelector('#predict').hidden`)

@@ -16,6 +16,7 @@ import (
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/wire"
 	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/server"
 	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
 )
@@ -345,6 +346,32 @@ func TestVectorStores(t *testing.T) {
 		b.want(200, ``, request{method: "DELETE", path: path + "/files/b"})
 	}
 	b.want(404, "", request{method: "POST", path: "/v1/vector_stores/none/search", body: `{"query":"a"}`})
+}
+
+// TestAmbiguousStores: of two stores of one name, that of the longer name of a file is meant, every time.
+func TestAmbiguousStores(t *testing.T) {
+	files := map[string]*db.DB{}
+	for name, coll := range map[string]string{"a": "b.c", "a.b": "c", "a.b.c": "d"} {
+		d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "x.anndb"), nil)
+		must(t, err)
+		defer d.Close()
+		c, err := d.Create(t.Context(), coll, db.Schema{Text: &text.Schema{}})
+		must(t, err)
+		must(t, d.Update(t.Context(), func(tx *db.Tx) error {
+			return tx.Collection(c.Name()).Put(db.Row{Key: []byte(name), Text: "boots"})
+		}))
+		files[name] = d
+	}
+	h := server.New(files, quiet())
+	for range 20 {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/v1/vector_stores/a.b.c/search", strings.NewReader(`{"query":"boots"}`))
+		r.Header.Set("Content-Type", "application/json")
+		h.ServeHTTP(w, r)
+		if !strings.Contains(w.Body.String(), `"file_id":"a.b"`) {
+			t.Fatal(w.Body.String())
+		}
+	}
 }
 
 func TestMetrics(t *testing.T) {

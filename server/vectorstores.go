@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -86,31 +87,31 @@ type storeDeleted struct {
 }
 
 // openStore finds the collection of texts that a store is: file.collection, or the collection of the only
-// file.
+// file. Of several files whose names fit, the one of the longest name that has the collection is meant.
 func (c *call) openStore() error {
 	store := c.r.PathValue("store")
-	for name, d := range c.s.files {
-		coll, ok := strings.CutPrefix(store, name+".")
-		if !ok && len(c.s.files) == 1 {
-			coll, ok = store, true
+	names := slices.SortedFunc(maps.Keys(c.s.files), func(a, b string) int { return len(b) - len(a) })
+	var places [][2]string // names of files and collections
+	for _, name := range names {
+		if coll, ok := strings.CutPrefix(store, name+"."); ok {
+			places = append(places, [2]string{name, coll})
 		}
-		if !ok {
-			continue
+		if len(names) == 1 {
+			places = append(places, [2]string{name, store})
 		}
-		info, err := d.Collection(coll).Info()
-		if errors.Is(err, db.ErrNotFound) && len(c.s.files) == 1 { // a name with a dot
-			coll = store
-			info, err = d.Collection(coll).Info()
-		}
-		switch {
+	}
+	for _, place := range places {
+		d := c.s.files[place[0]]
+		coll := d.Collection(place[1])
+		switch info, err := coll.Info(); {
 		case errors.Is(err, db.ErrNotFound):
 			continue
 		case err != nil:
 			return err
 		case info.Text == nil:
-			return fmt.Errorf("%w: collection %q has no texts: use its own search", db.ErrInvalid, coll)
+			return fmt.Errorf("%w: collection %q has no texts: use its own search", db.ErrInvalid, coll.Name())
 		}
-		c.file, c.coll = d, d.Collection(coll)
+		c.file, c.coll = d, coll
 		return nil
 	}
 	return fmt.Errorf("%w: no vector store %q (names are FILE.COLLECTION)", db.ErrNotFound, store)

@@ -150,6 +150,7 @@ type Index struct {
 	Collection string          `json:"collection,omitempty"`
 	Default    bool            `json:"default,omitempty"`
 	Kind       string          `json:"kind,omitempty"`
+	Predicts   bool            `json:"predicts,omitempty"` // labels, and finds no rows
 	Given      json.RawMessage `json:"given,omitempty"`
 	Options    json.RawMessage `json:"options,omitempty"`
 	Fresh      int             `json:"fresh"`
@@ -182,7 +183,8 @@ type IndexRecord struct {
 func NewIndex(i *index.Info) (out Index, err error) {
 	out = Index{
 		IndexRecord: IndexRecord(i.Record), Collection: i.Collection, Default: i.Default, Kind: i.Kind,
-		Fresh: i.Fresh, Relabelled: i.Relabelled, Segments: i.Segments, Error: i.Error,
+		Predicts: index.Predicts(i.Kind), Fresh: i.Fresh, Relabelled: i.Relabelled, Segments: i.Segments,
+		Error: i.Error,
 	}
 	if i.Given == nil { // one that cannot be described
 		return out, nil

@@ -3,6 +3,7 @@
 'use strict';
 
 const find = (id) => document.getElementById(id);
+const canvas = find('map').querySelector('canvas');
 const state = {file: '', collection: null, indexes: [], places: [], colors: new Map(), asked: 0, pictures: null};
 
 // make returns an element with properties and children; null children are left out.
@@ -97,7 +98,7 @@ async function openFile(wanted) {
 async function openCollection(name) {
   const base = `/v1/files/${of(state.file)}/collections/${of(name)}`;
   const [collection, {indexes}] = await Promise.all([get(base), get(base + '/indexes')]);
-  Object.assign(state, {collection, indexes, places: [], pictures: null});
+  Object.assign(state, {collection, indexes, places: [], pointed: null, pictures: null});
   history.replaceState(null, '', `#${encodeURIComponent(state.file)}/${encodeURIComponent(name)}`);
   document.title = `${name} – anndb`;
   for (const b of find('collections').children) {
@@ -111,9 +112,6 @@ async function openCollection(name) {
   showForm();
   await Promise.all([showRows(), showCurve(), showMap()]);
 }
-
-// finds reports whether an index finds rows; the others predict labels.
-const finds = (x) => !['lcif', 'labeltree', 'auto-labels', 'sbt', 'pt', 'at'].includes(x.kind);
 
 function showShape() {
   const c = state.collection;
@@ -156,8 +154,8 @@ function showShape() {
 function showForm() {
   const c = state.collection;
   const form = find('ask');
-  const finders = state.indexes.filter(finds);
-  const models = state.indexes.filter((x) => !finds(x));
+  const finders = state.indexes.filter((x) => !x.predicts);
+  const models = state.indexes.filter((x) => x.predicts);
   const has = {
     text: Boolean(c.text), vector: Boolean(c.dim), features: (c.sparse || c.named) && !c.text,
     index: finders.length > 0,
@@ -424,13 +422,12 @@ async function showMap() {
   state.places = rows.map((r) => ({...r, at: [0.03 + 0.94 * share(r.x, x), 0.97 - 0.94 * share(r.y, y)]}));
   // Rows of rare labels are drawn first, beneath the others.
   state.places.sort((a, b) => (state.colors.has(a.label) ? 1 : 0) - (state.colors.has(b.label) ? 1 : 0));
-  find('map').querySelector('canvas').setAttribute('aria-label',
-    `A map of ${rows.length} rows by two principal coordinates, coloured by label`);
+  canvas.setAttribute('aria-label',
+    `A map of ${rows.length} rows by two principal coordinates, coloured by label: arrows go from row to row, Enter searches like one`);
   drawMap();
 }
 
 function drawMap() {
-  const canvas = find('map').querySelector('canvas');
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
   if (width === 0) {
     return;
@@ -445,6 +442,12 @@ function drawMap() {
     context.arc(p.at[0] * width, p.at[1] * height, 2.2, 0, 2 * Math.PI);
     context.fill();
   }
+  if (state.pointed) {
+    context.strokeStyle = dark.matches ? '#fff' : '#000';
+    context.beginPath();
+    context.arc(state.pointed.at[0] * width, state.pointed.at[1] * height, 6, 0, 2 * Math.PI);
+    context.stroke();
+  }
   const entry = (label, color) => {
     const dot = make('span', {className: 'dot'});
     dot.style.background = color;
@@ -454,17 +457,38 @@ function drawMap() {
     ...[...state.colors.keys()].map((label) => entry(label, colorOf(label))));
 }
 
-// nearest returns the place under the pointer, or undefined.
-function nearest(event) {
-  const box = event.currentTarget.getBoundingClientRect();
-  let best, least = 100;
+// least returns the place of the least cost below a bound, or undefined.
+function least(cost, bound) {
+  let best;
   for (const p of state.places) {
-    const d = (box.left + p.at[0] * box.width - event.clientX) ** 2 + (box.top + p.at[1] * box.height - event.clientY) ** 2;
-    if (d < least) {
-      [best, least] = [p, d];
+    const c = cost(p);
+    if (c < bound) {
+      [best, bound] = [p, c];
     }
   }
   return best;
+}
+
+// under returns the place under the pointer, or undefined.
+function under(event) {
+  const box = event.currentTarget.getBoundingClientRect();
+  return least((p) => (box.left + p.at[0] * box.width - event.clientX) ** 2 +
+    (box.top + p.at[1] * box.height - event.clientY) ** 2, 100);
+}
+
+// towards returns the nearest place in a direction from the one that is pointed at, at first from the middle.
+function towards(x, y) {
+  const from = state.pointed?.at ?? [0.5, 0.5];
+  return least((p) => {
+    const [dx, dy] = [p.at[0] - from[0], p.at[1] - from[1]];
+    const [along, across] = [dx * x + dy * y, Math.abs(dx * y - dy * x)];
+    return p !== state.pointed && along >= across && along + across > 0 ? along + 2 * across : Infinity;
+  }, Infinity);
+}
+
+function point(p) {
+  state.pointed = p;
+  find('under').textContent = p ? `${p.key ?? '(bytes)'}${p.label ? ' – ' + p.label : ''}` : '';
 }
 
 find('files').onchange = () => attempt(openFile);
@@ -478,14 +502,21 @@ find('token-form').onsubmit = (event) => {
   sessionStorage.setItem('token', find('token').value);
   attempt(openPage);
 };
-find('map').querySelector('canvas').onpointermove = (event) => {
-  const p = nearest(event);
-  find('under').textContent = p ? `${p.key ?? '(bytes)'}${p.label ? ' – ' + p.label : ''}` : '';
+canvas.onpointermove = (event) => point(under(event));
+canvas.onclick = (event) => {
+  point(under(event));
+  if (state.pointed?.key) {
+    like(state.pointed.key);
+  }
 };
-find('map').querySelector('canvas').onclick = (event) => {
-  const p = nearest(event);
-  if (p?.key) {
-    like(p.key);
+canvas.onkeydown = (event) => {
+  const way = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]}[event.key];
+  if (way) {
+    event.preventDefault();
+    point(towards(...way) ?? state.pointed);
+    drawMap();
+  } else if (event.key === 'Enter' && state.pointed?.key) {
+    like(state.pointed.key);
   }
 };
 document.onkeydown = (event) => {

@@ -109,7 +109,7 @@ func (f *file) served(ctx context.Context) (Database, bool) {
 	if _, err := os.Stat(socket); err != nil {
 		return nil, false
 	}
-	d, err := Dial(ctx, socket, "", wire.FileName(f.path))
+	d, err := Dial(ctx, socket, "", "")
 	return d, err == nil
 }
 

@@ -17,7 +17,7 @@ type served struct {
 }
 
 // Dial returns a database of the server at an address: a URL or the path of a socket. The name of the file
-// may be empty if the server has only one.
+// may be empty for the only one of the server, or that of the socket.
 func Dial(ctx context.Context, address, token, file string) (Database, error) {
 	c, err := client.New(address, &client.Options{Token: token, Retries: -1})
 	if err != nil {
@@ -27,7 +27,7 @@ func Dial(ctx context.Context, address, token, file string) (Database, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("server %s: %w", address, err)
-	case file == "" && len(names) == 1:
+	case file == "" && (len(names) == 1 || len(names) > 1 && !strings.Contains(address, "://")):
 		file = names[0]
 	case !slices.Contains(names, file):
 		return nil, fmt.Errorf("server %s has no file %q; say one of them with --file: %s", address, file,

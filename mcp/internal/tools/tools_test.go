@@ -447,7 +447,11 @@ func TestServed(t *testing.T) {
 	d, err := db.Open(ctx, path, &db.Options{Timeout: 5 * time.Second, Maintenance: &maintenance.Policy{Manual: true}})
 	check(t, err)
 	defer d.Close()
-	handler := server.New(map[string]*db.DB{"shop": d}, &server.Options{Token: "secret", Logger: slog.New(slog.DiscardHandler)})
+	other, err := db.Open(ctx, filepath.Join(t.TempDir(), "other.anndb"), nil)
+	check(t, err)
+	defer other.Close()
+	// A file can have another name than its path, and the server has others.
+	handler := server.New(map[string]*db.DB{"zoo": d, "other": other}, &server.Options{Token: "secret", Logger: slog.New(slog.DiscardHandler)})
 	web := httptest.NewServer(handler)
 	defer web.Close()
 	socket, err := net.Listen("unix", path+".sock")
@@ -458,7 +462,7 @@ func TestServed(t *testing.T) {
 		check(t, handler.Shutdown(ctx))
 		<-served
 	}()
-	remote, err := Dial(ctx, web.URL, "secret", "")
+	remote, err := Dial(ctx, web.URL, "secret", "zoo")
 	check(t, err)
 	agents := map[string]agent{"address": offer(t, remote, true), "socket": connect(t, path, true)}
 	for name, a := range agents {
@@ -486,7 +490,7 @@ func TestServed(t *testing.T) {
 		a.want(deleted, "{1 [none]}")
 		a.refused("search", object{"collection": "docs", "text": "x", "filter": "price <"})
 	}
-	for _, c := range [][2]string{{"wrong", ""}, {"secret", "other"}} {
+	for _, c := range [][2]string{{"wrong", "zoo"}, {"secret", "none"}, {"secret", ""}} {
 		if _, err := Dial(ctx, web.URL, c[0], c[1]); err == nil {
 			t.Errorf("%v is accepted", c)
 		}
