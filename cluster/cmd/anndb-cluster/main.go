@@ -40,6 +40,12 @@ type commands struct {
 	Search  searchCmd  `cmd:"" help:"Search rows."`
 	Predict predictCmd `cmd:"" help:"Predict labels."`
 	Count   countCmd   `cmd:"" help:"Count rows."`
+	Move    moveCmd    `cmd:"" help:"Give a replica of a shard to another node."`
+	Split   splitCmd   `cmd:"" help:"Divide a shard into two."`
+	Recover recoverCmd `cmd:"" help:"Give a shard whose log is lost a new one."`
+	Backup  backupCmd  `cmd:"" help:"Copy the file of each shard into a folder."`
+	Compare compareCmd `cmd:"" help:"Compare the answers for data sets with those of one file."`
+	Restore restoreCmd `cmd:"" help:"Store the collections of a backup, without indexes."`
 }
 
 // config is the file cluster.json: how to reach a cluster.

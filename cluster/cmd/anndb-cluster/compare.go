@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/anndb/anndb/client"
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/dataset/rows"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/maintenance"
+	"github.com/anndb/anndb/server"
+	"github.com/anndb/anndb/text"
+	"github.com/anndb/anndb/vector"
+)
+
+// compareCmd compares the answers of a cluster with those of one file behind a server.
+type compareCmd struct {
+	Data    string   `arg:"" help:"The folder of the data sets."`
+	Sets    []string `help:"fashion-mnist, eurlex57k, wordnet; all without it."`
+	Rows    int      `help:"At most so many of each set; 0 for all."`
+	Queries int      `default:"100" help:"Of each kind of search."`
+}
+
+// comparedSet is a data set.
+type comparedSet struct {
+	name          string
+	schema        db.Schema
+	rows, queries string // files
+	read          dataset.Options
+	vectors       [2]string // of both
+	build         index.Options
+	searches      []comparedSearch
+}
+
+// comparedSearch is a kind of search: with the parts of the query that it has.
+type comparedSearch struct {
+	name         string
+	vector, rest bool
+	index        string
+	recall       bool // is compared in place of the hits
+}
+
+var comparedSets = []comparedSet{
+	{
+		name: "fashion-mnist", schema: db.Schema{Dim: 784},
+		rows: "fashion-mnist/train-images-idx3-ubyte.gz", queries: "fashion-mnist/t10k-images-idx3-ubyte.gz",
+		build: &index.Forest{Seed: 1},
+		searches: []comparedSearch{
+			{"exact", true, true, db.Flat, false}, {"at 0.95", true, true, "", true},
+		},
+	},
+	{
+		name: "eurlex57k", schema: db.Schema{Sparse: true},
+		rows: "eurlex57k/eurlex57k-train.txt.gz", queries: "eurlex57k/eurlex57k-test.txt.gz",
+		build:    &index.Postings{},
+		searches: []comparedSearch{{"sparse", true, true, "", false}},
+	},
+	{
+		name: "wordnet", schema: db.Schema{Text: &text.Schema{}, Dim: 512, Metric: vector.Cosine},
+		rows: "wordnet/rows.jsonl.gz", queries: "wordnet/queries.jsonl.gz",
+		vectors: [2]string{"wordnet/rows.f16.npy.gz", "wordnet/queries.f16.npy.gz"},
+		read:    dataset.Options{Kind: dataset.Text, IgnoreColumns: []string{"words"}},
+		build:   &index.Postings{},
+		searches: []comparedSearch{
+			{"text", false, true, "", false}, {"vector", true, false, db.Flat, false}, {"both", true, true, db.Flat, false},
+		},
+	},
+}
+
+func (c *compareCmd) Run(a *app) error {
+	f, err := a.file()
+	if err != nil {
+		return err
+	}
+	for _, s := range comparedSets {
+		if len(c.Sets) > 0 && !slices.Contains(c.Sets, s.name) {
+			continue
+		}
+		if err := c.compare(a, f, &s); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+// compare compares a set.
+func (c *compareCmd) compare(a *app, cluster client.File, s *comparedSet) (err error) {
+	folder, err := os.MkdirTemp("", "anndb")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	file, end, err := serveFile(a.ctx, filepath.Join(folder, "one.anndb"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	queries, err := c.queries(a, s)
+	if err != nil {
+		return err
+	}
+	var colls []client.Collection
+	for i, f := range []client.File{file, cluster} {
+		coll, err := f.Create(a.ctx, s.name, s.schema)
+		if err != nil {
+			return err
+		}
+		begin := time.Now()
+		n, err := coll.Load(a.ctx, c.read(a, s, s.rows, s.vectors[0], c.Rows), nil)
+		if err != nil {
+			return err
+		}
+		loaded := time.Since(begin)
+		if _, err = coll.Build(a.ctx, "main", s.build); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.out, "%s, %s: %d rows in %.1f s, built in %.1f s\n", s.name, []string{"file", "cluster"}[i], n,
+			loaded.Seconds(), (time.Since(begin) - loaded).Seconds())
+		colls = append(colls, coll)
+	}
+	for _, how := range s.searches {
+		if err := how.compare(a.ctx, a.out, s, colls, queries); err != nil {
+			return fmt.Errorf("%s: %w", how.name, err)
+		}
+	}
+	return nil
+}
+
+// serveFile serves a new file at an address of its own.
+func serveFile(ctx context.Context, path string) (f client.File, end func() error, err error) {
+	d, err := db.Open(ctx, path, &db.Options{Maintenance: &maintenance.Policy{Manual: true}})
+	if err != nil {
+		return f, nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return f, nil, errors.Join(err, d.Close())
+	}
+	s := server.New(map[string]*db.DB{"one": d}, &server.Options{Logger: slog.New(slog.DiscardHandler)})
+	go func() {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			slog.Error("server of the file", "error", err)
+		}
+	}()
+	c, err := client.New("http://"+l.Addr().String(), nil)
+	return c.File("one"), func() error {
+		c.Close()
+		return errors.Join(s.Shutdown(context.WithoutCancel(ctx)), d.Close())
+	}, err
+}
+
+// read returns the first rows of a file of the set.
+func (c *compareCmd) read(a *app, s *comparedSet, path, vectors string, most int) iter.Seq2[db.Row, error] {
+	o := s.read
+	o.Context = a.ctx
+	if vectors != "" {
+		o.VectorsPath = filepath.Join(c.Data, vectors)
+	}
+	return func(yield func(db.Row, error) bool) {
+		n := 0
+		for row, err := range rows.File(filepath.Join(c.Data, path), o) {
+			if most > 0 && n == most || !yield(row, err) {
+				return
+			}
+			n++
+		}
+	}
+}
+
+// queries returns the queries of a set.
+func (c *compareCmd) queries(a *app, s *comparedSet) (out []db.Query, err error) {
+	for row, err := range c.read(a, s, s.queries, s.vectors[1], c.Queries) {
+		if err != nil {
+			return nil, err
+		}
+		q := db.Query{Vector: slices.Clone(row.Vector), Text: text.Plain(row.Text)} // the reader reuses its memory
+		q.Sparse = vector.Sparse{Index: slices.Clone(row.Sparse.Index), Value: slices.Clone(row.Sparse.Value)}
+		out = append(out, q)
+	}
+	return out, nil
+}
+
+// compare searches the file and the cluster in turn.
+func (how *comparedSearch) compare(
+	ctx context.Context, w io.Writer, s *comparedSet, colls []client.Collection, queries []db.Query,
+) error {
+	var times [2][]time.Duration
+	found, same := 0, 0
+	for i, q := range queries {
+		if !how.vector {
+			q.Vector = nil
+		}
+		if !how.rest {
+			q.Text = ""
+		}
+		var results [2]db.Result
+		for j := range 2 {
+			o := &db.SearchOptions{Index: how.index}
+			if how.recall && j == 0 {
+				o.Index = db.Flat // the right ones
+			}
+			begin := time.Now()
+			var err error
+			if results[j], err = colls[j].Search(ctx, q, o); err != nil {
+				return err
+			}
+			times[j] = append(times[j], time.Since(begin))
+		}
+		if how.recall {
+			worst := results[0].Hits[len(results[0].Hits)-1].Distance
+			for _, h := range results[1].Hits {
+				if h.Distance <= worst {
+					found++
+				}
+			}
+			same += len(results[0].Hits)
+		} else if err := equal(results[0].Hits, results[1].Hits); err != nil {
+			return fmt.Errorf("query %d: %w", i, err)
+		}
+	}
+	what := "equal bit for bit"
+	if how.recall {
+		what = fmt.Sprintf("recall %.3f", float64(found)/float64(same))
+	}
+	for i := range times {
+		slices.Sort(times[i])
+	}
+	middle := len(queries) / 2
+	fmt.Fprintf(w, "%s, %s: %d queries, %s; median %v of the file, %v of the cluster\n", s.name, how.name,
+		len(queries), what, times[0][middle].Round(time.Microsecond), times[1][middle].Round(time.Microsecond))
+	return nil
+}
+
+// equal compares hits: distances bit for bit, and keys but for the order of those with equal distances, of
+// which the last ones may be others.
+func equal(want, got []db.Hit) error {
+	if len(want) != len(got) {
+		return fmt.Errorf("%d hits, want %d", len(got), len(want))
+	}
+	keys := func(hits []db.Hit) (out []string) {
+		for _, h := range hits {
+			out = append(out, string(h.Key))
+		}
+		slices.Sort(out)
+		return out
+	}
+	for i := 0; i < len(want); {
+		j := i
+		for ; j < len(want) && want[j].Distance == want[i].Distance; j++ {
+			if got[j].Distance != want[j].Distance {
+				return fmt.Errorf("hit %d: %s at %v, want %s at %v", j, got[j].Key, got[j].Distance, want[j].Key,
+					want[j].Distance)
+			}
+		}
+		if x, w := keys(got[i:j]), keys(want[i:j]); j < len(want) && !slices.Equal(x, w) {
+			return fmt.Errorf("hits %d to %d: %q, want %q", i, j-1, x, w)
+		}
+		i = j
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/anndb/anndb/client"
+	"github.com/anndb/anndb/cluster/operate"
+	"github.com/anndb/anndb/cluster/shardlog"
+	"github.com/anndb/anndb/db"
+)
+
+// with calls f with a connection to the log.
+func (a *app) with(f func(ctx context.Context, log *shardlog.Cluster) error) error {
+	log, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	return f(a.ctx, log)
+}
+
+// moveCmd moves a replica.
+type moveCmd struct {
+	Shard string `arg:""`
+	To    string `arg:"" help:"The node that gets a replica."`
+	From  string `help:"The replica that leaves; without it the shard has one more."`
+}
+
+func (c *moveCmd) Run(a *app) error {
+	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
+		return operate.Move(ctx, log, c.Shard, c.From, c.To)
+	})
+}
+
+// splitCmd splits a shard.
+type splitCmd struct {
+	Shard string `arg:""`
+}
+
+func (c *splitCmd) Run(a *app) error {
+	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
+		return operate.Split(ctx, log, c.Shard)
+	})
+}
+
+// recoverCmd gives a shard a new log.
+type recoverCmd struct {
+	Shard string `arg:""`
+}
+
+func (c *recoverCmd) Run(a *app) error {
+	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
+		return operate.Recover(ctx, log, c.Shard)
+	})
+}
+
+// backupCmd copies the file of a replica of each shard.
+type backupCmd struct {
+	Folder string `arg:"" help:"A new folder for the files, one of each shard."`
+}
+
+func (c *backupCmd) Run(a *app) error {
+	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
+		m, err := log.Map(ctx)
+		if err != nil {
+			return err
+		}
+		nodes, err := log.Nodes(ctx)
+		if err != nil {
+			return err
+		}
+		if err := os.Mkdir(c.Folder, 0o700); err != nil {
+			return err
+		}
+		for _, s := range m.Shards {
+			n, err := a.backup(ctx, &s, nodes, filepath.Join(c.Folder, s.ID+".anndb"))
+			if err != nil {
+				return fmt.Errorf("shard %s: %w", s.ID, err)
+			}
+			fmt.Fprintf(a.out, "shard %s: %d bytes\n", s.ID, n)
+		}
+		return nil
+	})
+}
+
+// backup writes a copy of a shard's file, of the replica that has applied most.
+func (a *app) backup(
+	ctx context.Context, s *shardlog.Shard, nodes []shardlog.NodeInfo, path string,
+) (n int64, err error) {
+	var from *shardlog.NodeInfo
+	for i := range nodes {
+		st := nodes[i].Shards[s.ID]
+		if st.State == shardlog.Following && st.Epoch == s.Epoch && s.On(nodes[i].ID) &&
+			(from == nil || st.Sequence > from.Shards[s.ID].Sequence) {
+			from = &nodes[i]
+		}
+	}
+	if from == nil {
+		return 0, errors.New("no node serves it")
+	}
+	c, err := client.New(from.Address, &client.Options{Token: a.Token})
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	w, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	n, err = c.File(s.ID).Backup(ctx, w)
+	return n, errors.Join(err, w.Sync(), w.Close())
+}
+
+// restoreCmd stores the collections of a backup.
+type restoreCmd struct {
+	Folder string `arg:"" help:"That of a backup, also of a cluster with other shards."`
+}
+
+func (c *restoreCmd) Run(a *app) error {
+	paths, err := filepath.Glob(filepath.Join(c.Folder, "*.anndb"))
+	if err == nil && len(paths) == 0 {
+		err = fmt.Errorf("no files *.anndb in %s", c.Folder)
+	}
+	if err != nil {
+		return err
+	}
+	f, err := a.file()
+	if err != nil {
+		return err
+	}
+	present := map[string]bool{}
+	for _, path := range paths {
+		if err := restore(a, f, path, present); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// restore stores the rows of a file in collections that it makes unless they are
+// present.
+func restore(a *app, f client.File, path string, present map[string]bool) error {
+	d, err := db.Open(a.ctx, path, &db.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	st, err := d.Stats()
+	if err != nil {
+		return err
+	}
+	for _, info := range st.Collections {
+		if strings.HasPrefix(info.Name, ".") {
+			continue
+		}
+		made := present[info.Name]
+		present[info.Name] = true
+		if !made {
+			if _, err := f.Create(a.ctx, info.Name, info.Schema); err != nil {
+				return err
+			}
+		}
+		coll := f.Collection(info.Name)
+		n, err := coll.Load(a.ctx, d.Collection(info.Name).Rows(a.ctx, nil), nil)
+		if err != nil {
+			return fmt.Errorf("collection %q, after %d rows: %w", info.Name, n, err)
+		}
+		fmt.Fprintf(a.out, "%s: %d rows of %s\n", path, n, info.Name)
+	}
+	return nil
+}
