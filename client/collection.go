@@ -96,6 +96,13 @@ func (c Collection) PredictBatch(
 	return fetch(ctx, c.f.c, ask(c.path+"/predict", in), list)
 }
 
+// SetSchema changes the schema of the collection, as db.Collection.SetSchema does.
+func (c Collection) SetSchema(ctx context.Context, schema db.Schema) error {
+	form := wire.NewSchema(&schema)
+	in := wire.CollectionChange{Schema: &form}
+	return c.f.c.call(ctx, &request{method: http.MethodPatch, path: c.path, in: in, long: true}, nil)
+}
+
 // Indexes describes the indexes of the collection, by name.
 func (c Collection) Indexes(ctx context.Context) ([]index.Info, error) {
 	return fetch(ctx, c.f.c, get(c.path+"/indexes"), func(out *wire.Indexes) ([]index.Info, error) {
@@ -117,6 +124,12 @@ func (c Collection) Build(ctx context.Context, name string, o index.Options) (in
 	}
 	r := &request{method: http.MethodPost, path: c.indexPath(name), in: in, long: true}
 	return fetch(ctx, c.f.c, r, (*wire.Index).Get)
+}
+
+// SetDefault makes an index the default one of its purpose, as db.Collection.SetDefault does.
+func (c Collection) SetDefault(ctx context.Context, name string) error {
+	in := wire.IndexChange{Default: true}
+	return c.f.c.call(ctx, &request{method: http.MethodPatch, path: c.indexPath(name), in: in}, nil)
 }
 
 // DropIndex removes an index.

@@ -462,7 +462,25 @@ func (p *pair) search() {
 func (p *pair) build() {
 	d, c := p.coll()
 	name := rapid.SampledFrom([]string{"main", "model"}).Draw(p.T, "name")
-	switch rapid.IntRange(0, 3).Draw(p.T, "what") {
+	switch rapid.IntRange(0, 7).Draw(p.T, "what") {
+	case 2:
+		p.equal("set default", nil, d.SetDefault(p.ctx, name), nil, c.SetDefault(p.ctx, name))
+	case 3:
+		p.equal("compact", nil, p.direct.Compact(p.ctx, nil), nil, p.file.Compact(p.ctx, nil))
+	case 4:
+		s := p.schema
+		s.Weight, s.Meta = rapid.SampledFrom([]float64{0, 0.5, 2}).Draw(p.T, "weight"), map[string]string{"a": name}
+		p.equal("set schema", nil, d.SetSchema(p.ctx, s, nil), nil, c.SetSchema(p.ctx, s))
+		i1, err1 := d.Info()
+		i2, err2 := c.Info(p.ctx)
+		p.equal("info", i1.Schema, err1, i2.Schema, err2)
+	case 5:
+		other := rapid.SampledFrom([]string{"other", "sparse", "a/b", d.Name()}).Draw(p.T, "other")
+		err1, err2 := p.direct.Rename(p.ctx, d.Name(), other), p.file.Rename(p.ctx, d.Name(), other)
+		p.equal("rename", nil, err1, nil, err2)
+		if err1 == nil {
+			p.equal("rename back", nil, p.direct.Rename(p.ctx, other, d.Name()), nil, p.file.Rename(p.ctx, other, d.Name()))
+		}
 	case 0:
 		p.equal("drop index", nil, d.DropIndex(p.ctx, name), nil, c.DropIndex(p.ctx, name))
 		return

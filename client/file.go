@@ -37,6 +37,12 @@ func (f File) Create(ctx context.Context, name string, schema db.Schema) (Collec
 	return f.Collection(name), f.c.call(ctx, r, nil)
 }
 
+// Rename gives a collection another name. Errors: db.ErrExists.
+func (f File) Rename(ctx context.Context, name, to string) error {
+	in := wire.CollectionChange{Name: to}
+	return f.c.call(ctx, &request{method: http.MethodPatch, path: f.Collection(name).path, in: in}, nil)
+}
+
 // Drop removes a collection with its rows and indexes.
 func (f File) Drop(ctx context.Context, name string) error {
 	return f.c.call(ctx, &request{method: http.MethodDelete, path: f.Collection(name).path}, nil)
@@ -57,6 +63,13 @@ func (f File) Maintain(ctx context.Context, share float64) (steps []maintenance.
 		steps = append(steps, maintenance.Step(step))
 	}
 	return steps, err
+}
+
+// Compact rewrites the file without free pages, as db.DB.Compact does. Of o only Reorder has an effect; nil
+// options are the defaults.
+func (f File) Compact(ctx context.Context, o *db.CompactOptions) error {
+	in := wire.Compact{Reorder: o != nil && o.Reorder}
+	return f.c.call(ctx, &request{method: http.MethodPost, path: f.path + "/compact", in: in, long: true}, nil)
 }
 
 // Check verifies the file, as db.DB.Check does: report, if not nil, is called for every problem, and the

@@ -54,7 +54,8 @@ func newGobReader(s *source) gobReader {
 }
 
 // gobReader takes a value in the encoding of package encoding/gob apart, in constant memory: a decoder of
-// that package holds the whole value. After an error it gives zeros. Source: the package's documentation.
+// that package holds the whole value, and makes maps as large as a file says. After an error it gives zeros.
+// Source: the package's documentation.
 type gobReader struct {
 	src    *source
 	record int64

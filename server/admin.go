@@ -2,12 +2,18 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/internal/wire"
 )
 
@@ -35,19 +41,63 @@ func stats(c *call) error {
 	if err != nil {
 		return err
 	}
+	out.Running = c.s.running.of(c.file)
 	c.answer(http.StatusOK, out)
 	return nil
+}
+
+// running are the long calls in progress.
+type running struct {
+	mu    sync.Mutex
+	calls map[*call]wire.Running
+}
+
+// run does a long call, whose progress the statistics of the file have until it ends.
+func (c *call) run(do func(*db.Run) error) error {
+	r, begin := &c.s.running, time.Now()
+	report := func(stage string, done, total int) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.calls == nil {
+			r.calls = map[*call]wire.Running{}
+		}
+		r.calls[c] = wire.Running{
+			Call: c.r.Method + " " + c.r.URL.EscapedPath(), Stage: stage, Done: done, Total: total,
+			Seconds: time.Since(begin).Seconds(),
+		}
+	}
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.calls, c)
+	}()
+	report("", 0, 0)
+	return do(&db.Run{Progress: report})
+}
+
+// of returns the calls for a file.
+func (r *running) of(file *db.DB) (out []wire.Running) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c, x := range r.calls {
+		if c.file == file {
+			out = append(out, x)
+		}
+	}
+	slices.SortFunc(out, func(a, b wire.Running) int { return strings.Compare(a.Call, b.Call) })
+	return out
 }
 
 // check verifies the file. Damage is its answer, not an error of the request.
 func check(c *call) error {
 	out := wire.Checked{Problems: []wire.Damage{}}
-	err := c.file.Check(c.ctx, func(e *db.CorruptError) {
+	problem := func(e *db.CorruptError) {
 		out.Problems = append(out.Problems, wire.Damage{
 			Collection: e.Collection, Object: e.Object, Section: e.Section, Chunk: e.Chunk, Offset: e.Offset,
 			Error: e.Err.Error(),
 		})
-	}, nil)
+	}
+	err := c.run(func(run *db.Run) error { return c.file.Check(c.ctx, problem, run) })
 	if err != nil && !(errors.Is(err, db.ErrCorrupt) && len(out.Problems) > 0) {
 		return err
 	}
@@ -61,7 +111,11 @@ func maintain(c *call) error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	steps, err := c.file.Maintain(c.ctx, in.Share, nil)
+	var steps []maintenance.Step
+	err := c.run(func(run *db.Run) (err error) {
+		steps, err = c.file.Maintain(c.ctx, in.Share, run)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -71,6 +125,25 @@ func maintain(c *call) error {
 	}
 	c.answer(http.StatusOK, out)
 	return nil
+}
+
+// compact rewrites the file without free pages.
+func compact(c *call) error {
+	var in wire.Compact
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	return c.done(c.run(func(run *db.Run) error {
+		return c.file.Compact(c.ctx, &db.CompactOptions{Reorder: in.Reorder, Run: *run})
+	}))
+}
+
+// done answers without a body, unless there is an error.
+func (c *call) done(err error) error {
+	if err == nil {
+		c.WriteHeader(http.StatusNoContent)
+	}
+	return err
 }
 
 // backup sends a copy of the latest state. An error in the middle ends the connection.
@@ -126,13 +199,26 @@ func describeCollection(c *call) error {
 	})
 }
 
-func dropCollection(c *call) error {
-	if err := c.file.Drop(c.ctx, c.coll.Name()); err != nil {
+// changeCollection gives a collection another schema, or another name.
+func changeCollection(c *call) error {
+	var in wire.CollectionChange
+	err := c.decode(&in)
+	switch {
+	case err != nil:
+		return err
+	case (in.Schema == nil) == (in.Name == ""):
+		return fmt.Errorf(`%w: want either "schema" or "name"`, wire.ErrJSON)
+	case in.Schema == nil:
+		return c.done(c.file.Rename(c.ctx, c.coll.Name(), in.Name))
+	}
+	schema, err := in.Schema.Get()
+	if err != nil {
 		return err
 	}
-	c.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.done(c.run(func(run *db.Run) error { return c.coll.SetSchema(c.ctx, schema, run) }))
 }
+
+func dropCollection(c *call) error { return c.done(c.file.Drop(c.ctx, c.coll.Name())) }
 
 func listIndexes(c *call) error {
 	list, err := c.coll.Indexes()
@@ -156,7 +242,11 @@ func buildIndex(c *call) error {
 	if err != nil {
 		return err
 	}
-	info, err := c.coll.Build(c.ctx, c.r.PathValue("index"), o, nil)
+	var info index.Info
+	err = c.run(func(run *db.Run) (err error) {
+		info, err = c.coll.Build(c.ctx, c.r.PathValue("index"), o, run)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -168,10 +258,16 @@ func buildIndex(c *call) error {
 	return nil
 }
 
-func dropIndex(c *call) error {
-	if err := c.coll.DropIndex(c.ctx, c.r.PathValue("index")); err != nil {
+// changeIndex makes an index the default one.
+func changeIndex(c *call) error {
+	var in wire.IndexChange
+	if err := c.decode(&in); err != nil {
 		return err
 	}
-	c.WriteHeader(http.StatusNoContent)
-	return nil
+	if !in.Default {
+		return fmt.Errorf(`%w: want "default": true; to choose another one, name that`, wire.ErrJSON)
+	}
+	return c.done(c.coll.SetDefault(c.ctx, c.r.PathValue("index")))
 }
+
+func dropIndex(c *call) error { return c.done(c.coll.DropIndex(c.ctx, c.r.PathValue("index"))) }

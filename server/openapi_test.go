@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"path"
 	"reflect"
 	"regexp"
@@ -51,6 +52,9 @@ var (
 		"GET /v1/files/{file}":                         {"Describes a file with its collections and indexes.", nil, wire.Stats{}, []int{404}},
 		"POST /v1/files/{file}/check":                  {"Verifies the file. Damage is in the answer.", nil, wire.Checked{}, []int{404}},
 		"POST /v1/files/{file}/maintain":               {"Makes indexes cover all rows.", wire.Maintain{}, wire.Maintained{}, []int{400, 404, 408, 413, 415}},
+		"POST /v1/files/{file}/compact":                {"Rewrites the file without free pages, with reorder near rows together.", wire.Compact{}, nil, append([]int{500}, write...)},
+		"PATCH " + collection:                          {"Changes the schema of a collection, or its name.", wire.CollectionChange{}, nil, append([]int{422}, write...)},
+		"PATCH " + collection + "/indexes/{index}":     {"Makes an index the default one of its purpose.", wire.IndexChange{}, nil, write},
 		"GET /v1/files/{file}/backup":                  {"Sends a copy of the file.", nil, content("application/octet-stream"), []int{404}},
 		"POST /v1/files/{file}/transactions":           {"Makes all changes, or none, if all conditions hold.", wire.Transaction{}, wire.Committed{}, write},
 		"GET /v1/files/{file}/collections":             {"Lists the collections.", nil, wire.Collections{}, []int{404}},
@@ -291,6 +295,24 @@ func (s *Server) Documented(r *http.Request, status int) bool {
 	_, route, found := strings.Cut(pattern, " ")
 	_, ok := doc.Paths[route][strings.ToLower(r.Method)].Responses[fmt.Sprint(status)]
 	return ok || !found || status == http.StatusNotFound // of a path that is not clean
+}
+
+// TestRunning: the statistics of a file have the progress of its long calls, until they end.
+func TestRunning(t *testing.T) {
+	s := New(nil, nil)
+	c := &call{s: s, r: httptest.NewRequest(http.MethodPost, "/v1/files/x/compact", nil), file: &db.DB{}}
+	err := c.run(func(run *db.Run) error {
+		run.Progress("copy", 1, 2)
+		got := s.running.of(c.file)
+		if len(got) != 1 || got[0].Call != "POST /v1/files/x/compact" || got[0].Stage != "copy" || got[0].Done != 1 ||
+			got[0].Total != 2 || len(s.running.of(&db.DB{})) > 0 {
+			t.Errorf("%+v", got)
+		}
+		return db.ErrLinked
+	})
+	if err != db.ErrLinked || len(s.running.of(c.file)) > 0 {
+		t.Error(err, s.running.of(c.file))
+	}
 }
 
 // TestRowForm compares the description of a row with what is written.

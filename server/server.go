@@ -53,6 +53,7 @@ type Server struct {
 	slots   chan struct{} // one for each request at the same time
 	token   [32]byte
 	metrics metrics
+	running running
 	open    atomic.Int64 // connections
 	ending  atomic.Bool
 	stop    context.CancelFunc // ends the requests of Serve
@@ -160,11 +161,13 @@ var routes = []route{
 	{pattern: "GET /v1/files/{file}", do: stats},
 	{pattern: "POST /v1/files/{file}/check", do: check, long: true},
 	{pattern: "POST /v1/files/{file}/maintain", do: maintain, long: true},
+	{pattern: "POST /v1/files/{file}/compact", do: compact, long: true},
 	{pattern: "GET /v1/files/{file}/backup", do: backup, long: true},
 	{pattern: "POST /v1/files/{file}/transactions", do: transact},
 	{pattern: "GET /v1/files/{file}/collections", do: listCollections},
 	{pattern: "POST /v1/files/{file}/collections", do: createCollection},
 	{pattern: "GET " + collection, do: describeCollection},
+	{pattern: "PATCH " + collection, do: changeCollection, long: true},
 	{pattern: "DELETE " + collection, do: dropCollection},
 	{pattern: "GET " + collection + "/rows", do: exportRows, long: true, names: []string{"where", "vectors", "limit"}},
 	{pattern: "POST " + collection + "/rows", do: importRows, long: true, names: []string{"insert"}},
@@ -177,6 +180,7 @@ var routes = []route{
 	{pattern: "POST " + collection + "/count", do: count},
 	{pattern: "GET " + collection + "/indexes", do: listIndexes},
 	{pattern: "POST " + collection + "/indexes/{index}", do: buildIndex, long: true},
+	{pattern: "PATCH " + collection + "/indexes/{index}", do: changeIndex},
 	{pattern: "DELETE " + collection + "/indexes/{index}", do: dropIndex},
 	{pattern: "POST /v1/vector_stores/{store}/search", do: searchStore},
 	{pattern: "POST /v1/vector_stores/{store}/files", do: attachFile},

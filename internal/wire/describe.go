@@ -76,6 +76,12 @@ type NewCollection struct {
 	Schema
 }
 
+// CollectionChange is a request for another name of a collection, or another schema.
+type CollectionChange struct {
+	Name   string  `json:"name,omitempty"`
+	Schema *Schema `json:"schema,omitempty"`
+}
+
 // Collection is a db.CollectionInfo.
 type Collection struct {
 	NewCollection
@@ -157,6 +163,11 @@ type Index struct {
 	Relabelled int             `json:"relabelled"`
 	Segments   int             `json:"segments"`
 	Error      string          `json:"error,omitempty"`
+}
+
+// IndexChange is a request to make an index the default one.
+type IndexChange struct {
+	Default bool `json:"default"`
 }
 
 // IndexRecord is an index.Record.
@@ -242,8 +253,18 @@ type Stats struct {
 	Snapshots      int           `json:"snapshots"`
 	OldestSnapshot time.Duration `json:"oldest_snapshot_ns"`
 	Maintenance    Maintenance   `json:"maintenance"`
+	Running        []Running     `json:"running,omitempty"`
 	Collections
 	Indexes
+}
+
+// Running is the progress of a long call of the server, as db.Run reports it.
+type Running struct {
+	Call    string  `json:"call"` // its method and path
+	Stage   string  `json:"stage"`
+	Done    int     `json:"done"`
+	Total   int     `json:"total"` // 0 if unknown
+	Seconds float64 `json:"seconds"`
 }
 
 // Totals is a trace.Totals.
@@ -344,6 +365,11 @@ type Loaded struct {
 // Maintain is a request to maintain indexes, see db.DB.Maintain.
 type Maintain struct {
 	Share float64 `json:"share,omitempty"`
+}
+
+// Compact is a request to rewrite a file, see db.DB.Compact.
+type Compact struct {
+	Reorder bool `json:"reorder,omitempty"`
 }
 
 // Maintained has the steps of maintenance.

@@ -18,7 +18,8 @@ var requests = []func() any{
 	func() any { return new(wire.Search) }, func() any { return new(wire.Predict) },
 	func() any { return new(wire.Transaction) }, func() any { return new(wire.NewCollection) },
 	func() any { return new(wire.Build) }, func() any { return new(wire.Count) },
-	func() any { return new(wire.Maintain) },
+	func() any { return new(wire.Maintain) }, func() any { return new(wire.Compact) },
+	func() any { return new(wire.CollectionChange) }, func() any { return new(wire.IndexChange) },
 }
 
 // FuzzRequests decodes bodies as requests of each type and as rows of each kind of collection. What is
@@ -31,7 +32,7 @@ func FuzzRequests(f *testing.F) {
 		`{"key_base64":"/w==","top":3,"params":{"k":3,"lambda":0.5}}`,
 		`{"if":[{"collection":"c","key":"a","version":"0"}],"operations":[{"op":"put","collection":"c","row":{"key":"a","vector":[1]}}]}`,
 		`{"name":"c","dim":3,"metric":"ip","text":{"analyzer":"words"},"meta":{"a":"b"}}`,
-		`{"kind":"at","options":{"Budget":3,"Objective":"micro-f1"}}`, `{"where":"x"}`, `{"share":0.5}`,
+		`{"kind":"at","options":{"Budget":3,"Objective":"micro-f1"}}`, `{"where":"x"}`, `{"share":0.5}`, `{"schema":{"dim":3}}`, `{"default":true}`, `{"reorder":true}`,
 		`{"key":"a","text":"t","vector":null,"labels":["a"],"attributes":{"t":{"$time":"2026-01-02T03:04:05Z"}},"expires":"2026-01-02","payload":{"a":1}}`,
 		`{"vector":{"base64":"AACAPwAAAEA="},"k":3}`, `{"vector":{"base64":"AACAPwAAAEA="}}`, `{"vector":{"base64":"AACAPwAAAEA="},}`,
 		`{"vector":{"base64":"AACAPwAAAEA="},"vector":[7]}`, `{"vector":{"base64":"AACAPwAAAEA="}`, `{"vector":{"base64":"AACAf w=="},"k":3}`,
