@@ -43,6 +43,73 @@ func init() {
 		})
 		return out, err
 	}
+	grouped.OpenModel = func(ctx context.Context, of any, name string) (out grouped.Model, err error) {
+		err = of.(Collection).read(ctx, func(st *state.Collection) error {
+			m, err := groupPredictor(labelModel(ctx, st, name))
+			if err == nil {
+				out, err = m.InGroup()
+			}
+			return err
+		})
+		return out, err
+	}
+	grouped.FindEvidence = func(
+		ctx context.Context, of, query, options any, ask *grouped.Ask,
+	) (out grouped.Evidence, err error) {
+		o := options.(*PredictOptions)
+		err = of.(Collection).read(ctx, func(st *state.Collection) (err error) {
+			a := rowAsk{q: query.(Query), group: ask}
+			out, err = a.findEvidence(ctx, st, o)
+			return err
+		})
+		return out, err
+	}
+}
+
+// groupPredictor returns a label model as one that predicts together with others.
+func groupPredictor(x *state.Index, err error) (kind.GroupPredictor, error) {
+	if err != nil {
+		return nil, err
+	}
+	m, ok := x.Opened.(kind.GroupPredictor)
+	if !ok {
+		err = fmt.Errorf("%w: label model %q does not predict in several collections: what models of kind %s have "+
+			"learned of different rows does not add up, only lcif has sums that do", fail.Kind,
+			x.Manifest.Info.Name, x.Manifest.Options.Name())
+	}
+	return m, err
+}
+
+// findEvidence finds what the label model of one of several collections says of the query.
+func (a *rowAsk) findEvidence(
+	ctx context.Context, st *state.Collection, o *PredictOptions,
+) (out grouped.Evidence, err error) {
+	m, err := groupPredictor(a.withModel(ctx, st, o.Index))
+	if err != nil {
+		return out, err
+	}
+	if err := o.Params.Validate(0); err != nil {
+		return out, fmt.Errorf("%w: predict in %q: %w", fail.Option, st.Entry.Name, fail.Inner{Err: err})
+	}
+	rows, err := decidedRows(ctx, st, o.Where)
+	if err != nil {
+		return out, err
+	}
+	features := a.features.features
+	out, err = m.Evidence(ctx, features, &kind.LabelAsk{Vector: a.q.Vector, Params: o.Params, Rows: rows})
+	out.Unknown = a.features.unknown
+	if err != nil || !st.Entry.Named {
+		return out, err
+	}
+	for i := range out.Features {
+		f := &out.Features[i]
+		if from := features.Len() - len(out.Unknown); i >= from {
+			f.Name = out.Unknown[i-from]
+		} else if f.Name, err = st.FeatureName(f.Number); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
 }
 
 // inGroup prepares a search of several collections in one of them, and calls f with memory for it.

@@ -124,7 +124,8 @@ func (c Collection) PredictBatch(
 func predictLabels(
 	ctx context.Context, st *state.Collection, q Query, o *PredictOptions, rows *roaring.Bitmap,
 ) (out Predictions, err error) {
-	ask, x, err := queryModel(ctx, st, q, o.Index)
+	ask := rowAsk{q: q}
+	x, err := ask.withModel(ctx, st, o.Index)
 	if err != nil {
 		return out, err
 	}
@@ -190,29 +191,27 @@ func askProbabilities(m *kind.Manifest, o *PredictOptions, to *kind.LabelAsk) (e
 
 var answers = sync.Pool{New: func() any { return new(kind.LabelAnswer) }}
 
-// queryModel returns a query, with its features by number, and the label model that the index name selects.
-func queryModel(
-	ctx context.Context, st *state.Collection, q Query, index string,
-) (ask rowAsk, x *state.Index, err error) {
+// withModel resolves the query and returns the label model that the index name selects.
+func (a *rowAsk) withModel(ctx context.Context, st *state.Collection, index string) (*state.Index, error) {
 	if err := ctx.Err(); err != nil {
-		return ask, nil, fail.Wrapf(err, "predict")
+		return nil, fail.Wrapf(err, "predict")
 	}
-	ask.q = q
-	if err := resolveQuery(ctx, st, &ask); err != nil {
-		return ask, nil, err
+	if err := resolveQuery(ctx, st, a); err != nil {
+		return nil, err
 	}
 	if !st.Entry.Sparse {
-		ask.features.features = kind.Listed(ask.q.Vector)
+		a.features.features = kind.Listed(a.q.Vector)
 	}
-	if x, err = labelModel(ctx, st, index); err != nil {
-		return ask, nil, err
+	x, err := labelModel(ctx, st, index)
+	if err != nil {
+		return nil, err
 	}
-	if m := x.Manifest; st.Entry.Sparse && !ask.byFeatures && m.Uses == "" {
+	if m := x.Manifest; st.Entry.Sparse && !a.byFeatures && m.Uses == "" {
 		err = fmt.Errorf(
 			"%w: label model %q of %q has learned from the text or features only, and the query has none",
 			fail.Option, m.Info.Name, st.Entry.Name)
 	}
-	return ask, x, err
+	return x, err
 }
 
 // Model finds and opens a label model.

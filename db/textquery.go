@@ -46,9 +46,14 @@ func textQuery(st *state.Collection, a *rowAsk) error {
 			return err
 		}
 		for _, t := range pairs { // of which many are in no row
-			if _, ok, err := st.FeatureNumber(t.Name); err != nil {
+			_, ok, err := st.FeatureNumber(t.Name)
+			if err != nil {
 				return err
-			} else if ok {
+			}
+			if a.group != nil && a.group.Terms != nil && !ok {
+				_, ok = a.group.Terms.Have[t.Name]
+			}
+			if ok {
 				known = append(known, t)
 			}
 		}

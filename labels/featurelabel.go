@@ -42,7 +42,8 @@ type FeatureLabels struct {
 // Uint128 is a sum of squares in units of 2⁻⁷².
 type Uint128 struct{ Hi, Lo uint64 }
 
-func (a Uint128) add(b Uint128) Uint128 {
+// Add returns a + b.
+func (a Uint128) Add(b Uint128) Uint128 {
 	lo, carry := bits.Add64(a.Lo, b.Lo, 0)
 	hi, _ := bits.Add64(a.Hi, b.Hi, carry)
 	return Uint128{hi, lo}
@@ -176,7 +177,7 @@ func (c *counter) count(lo, hi int) part {
 				continue
 			}
 			high, low := bits.Mul64(uint64(q), uint64(q))
-			c.square[f] = c.square[f].add(Uint128{high, low})
+			c.square[f] = c.square[f].Add(Uint128{high, low})
 			for _, l := range c.labels.Row(int(row)) {
 				if c.sums[l] == 0 {
 					c.met = append(c.met, l)
@@ -259,7 +260,7 @@ func (s *FeatureLabels) Extended(more []*FeatureLabels) (*FeatureLabels, error) 
 	for _, t := range more {
 		out.Square = append(out.Square, make([]Uint128, max(0, t.Features()-len(out.Square)))...)
 		for f, q := range t.Square {
-			out.Square[f] = out.Square[f].add(q)
+			out.Square[f] = out.Square[f].Add(q)
 		}
 		out.Rows = append(out.Rows, make([]uint32, max(0, t.Labels()-len(out.Rows)))...)
 		for l, n := range t.Rows {

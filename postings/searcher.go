@@ -47,6 +47,12 @@ type Stats struct {
 	Postings, Bytes int
 }
 
+// Add adds the work of another search.
+func (s *Stats) Add(o *Stats) {
+	s.Candidates, s.Scored, s.Pruned = s.Candidates+o.Candidates, s.Scored+o.Scored, s.Pruned+o.Pruned
+	s.Postings, s.Bytes = s.Postings+o.Postings, s.Bytes+o.Bytes
+}
+
 // term is a feature of the query that has a list.
 type term struct {
 	feature uint32

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
@@ -23,6 +24,9 @@ type Group struct {
 	infos []db.CollectionInfo
 	only  *db.Collection // the only part, if it is one of this process
 	held  []*db.Snapshot
+
+	mu     sync.Mutex
+	opened map[string]*models // by the name of their index
 }
 
 // Source is a collection of an open file.
@@ -148,10 +152,7 @@ func (g *Group) Get(ctx context.Context, key []byte) (row db.Row, part int, err 
 
 // Count returns the number of rows that a filter selects; nil selects all.
 func (g *Group) Count(ctx context.Context, f *filter.Filter) (n int, err error) {
-	filters, err := g.filters(f)
-	if err != nil {
-		return 0, err
-	}
+	filters := g.filters(f)
 	counts := make([]int, len(g.parts))
 	err = g.each(ctx, func(i int) (err error) {
 		counts[i], err = g.parts[i].Count(ctx, filters[i])
@@ -181,20 +182,17 @@ func (g *Group) Labels(ctx context.Context) (map[string]int, error) {
 
 // filters returns a filter for each part, which would refuse attributes that only rows of others have. What no
 // part knows is left for the first one to refuse.
-func (g *Group) filters(f *filter.Filter) ([]*filter.Filter, error) {
+func (g *Group) filters(f *filter.Filter) []*filter.Filter {
 	out := make([]*filter.Filter, len(g.parts))
-	for i := range out {
-		out[i] = f
-	}
-	if f == nil || len(out) == 1 {
-		return out, nil
+	if f == nil {
+		return out
 	}
 	for i := range out {
 		out[i] = filter.Of(where.Without(f.Expr(), func(name string) bool {
 			return g.knows(i, name) || !g.known(name)
 		}))
 	}
-	return out, nil
+	return out
 }
 
 // knows reports whether rows of a part have had an attribute, known whether rows of any part have.
@@ -208,11 +206,61 @@ func (g *Group) known(attribute string) bool {
 	})
 }
 
-// names returns different names, in their order.
-func names(list []string) (out []string) {
-	for _, s := range list {
-		if s != "" && !slices.Contains(out, s) {
-			out = append(out, s)
+// query is a query to all parts.
+type query struct {
+	db.Query
+	ask    Ask
+	self   *place    // the row that it was read from
+	beside []float32 // the vector next to features
+}
+
+// resolve reads the row of a query by key, and counts the terms of a text.
+func (g *Group) resolve(ctx context.Context, asked db.Query) (q query, err error) {
+	q.Query = asked
+	if q.Key != nil {
+		if q.Vector != nil || q.features() {
+			return q, fmt.Errorf("%w: a query with a key and a vector or features", fail.Option)
+		}
+		r, part, err := g.Get(ctx, q.Key)
+		if err != nil {
+			return q, fail.Wrapf(err, "query like a stored row")
+		}
+		q.Query = db.Query{Vector: r.Vector, Sparse: r.Sparse, Features: r.Features, Text: r.Text}
+		q.self, q.ask.Stored = &place{part: part, row: r.Row}, true
+	}
+	info := &g.infos[0]
+	if info.Sparse {
+		q.beside = q.Vector
+	}
+	if info.Text == nil || q.Text == "" && info.Dim > 0 {
+		return q, nil
+	}
+	terms := make([]Terms, len(g.parts))
+	err = g.each(ctx, func(i int) (err error) {
+		terms[i], err = g.parts[i].Terms(ctx, q.Query, &q.ask)
+		return err
+	})
+	q.ask.Terms = &Terms{}
+	for i := range terms {
+		q.ask.Terms.Add(&terms[i])
+	}
+	return q, err
+}
+
+// features reports whether the query has features.
+func (q *query) features() bool { return q.Sparse.Len() > 0 || len(q.Features) > 0 || q.Text != "" }
+
+// unknown returns the features that no row of any of n parts has ever had; of returns those of a part, false if
+// it was not asked.
+func unknown(n int, of func(i int) ([]string, bool)) (out []string) {
+	asked := false
+	for i := range n {
+		switch names, ok := of(i); {
+		case !ok:
+		case !asked:
+			out, asked = slices.Clone(names), true
+		default:
+			out = slices.DeleteFunc(out, func(s string) bool { return !slices.Contains(names, s) })
 		}
 	}
 	return out

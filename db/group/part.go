@@ -20,6 +20,10 @@ type Part interface {
 	// Search finds the best o.K rows by each part of a query, all within the radius if K is zero, in any order.
 	// The query has no key, and the options no After.
 	Search(ctx context.Context, q db.Query, o *db.SearchOptions, ask *Ask) (Answer, error)
+	// Model describes a label model, the default one without a name, and Evidence returns what that of the options
+	// says of a query. The options have Params, the query has no key.
+	Model(ctx context.Context, index string) (Model, error)
+	Evidence(ctx context.Context, q db.Query, o *db.PredictOptions, ask *Ask) (Evidence, error)
 	// Rows returns the rows that have the keys, without the others.
 	Rows(ctx context.Context, keys [][]byte) ([]db.Row, error)
 	// Count and Labels are those of db.Collection.
@@ -28,11 +32,14 @@ type Part interface {
 }
 
 // Ask is what a search asks of a part besides the query and the options, Terms the statistics of the terms of
-// a query, Found what orders a hit among those of other parts. They have the names of their fields in JSON.
+// a query, Found what orders a hit among those of other parts. Model and Evidence are those of label models of
+// kind lcif. They have the names of their fields in JSON.
 type (
-	Ask   = grouped.Ask
-	Terms = grouped.Terms
-	Found = grouped.Found
+	Ask      = grouped.Ask
+	Terms    = grouped.Terms
+	Found    = grouped.Found
+	Model    = grouped.Model
+	Evidence = grouped.Evidence
 )
 
 // Answer is the answer of a part to a search.
@@ -62,6 +69,16 @@ func (l local) Search(ctx context.Context, q db.Query, o *db.SearchOptions, ask 
 	a.Found, err = grouped.Search(ctx, l.Collection, q, &bare, ask, &a.Result)
 	a.Full = o.Include == 0
 	return a, err
+}
+
+func (l local) Model(ctx context.Context, index string) (Model, error) {
+	return grouped.OpenModel(ctx, l.Collection, index)
+}
+
+func (l local) Evidence(
+	ctx context.Context, q db.Query, o *db.PredictOptions, ask *Ask,
+) (Evidence, error) {
+	return grouped.FindEvidence(ctx, l.Collection, q, o, ask)
 }
 
 func (l local) Rows(ctx context.Context, keys [][]byte) (rows []db.Row, err error) {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/fusion"
 	"github.com/anndb/anndb/db/rank"
@@ -34,8 +33,8 @@ func (g *Group) Search(ctx context.Context, q db.Query, o *db.SearchOptions) (re
 		res.Parts = make([]int, len(res.Hits))
 		return res, err
 	}
-	s := &search{g: g, q: q, o: *o, k: o.K, answers: make([]Answer, len(g.parts))}
-	if err := s.prepare(ctx); err != nil {
+	s := &search{g: g, o: *o, k: o.K, answers: make([]Answer, len(g.parts))}
+	if err := s.prepare(ctx, q); err != nil {
 		return res, err
 	}
 	near, match, err := s.find(ctx)
@@ -50,37 +49,29 @@ func (g *Group) Search(ctx context.Context, q db.Query, o *db.SearchOptions) (re
 
 // search is a search of all parts.
 type search struct {
+	query
 	g       *Group
-	q       db.Query
 	o       db.SearchOptions // those of the parts
 	k       int              // of hits, 0 for all within the radius
 	both    bool             // the query has a vector and features
 	depth   int              // of rows that either part of the query finds in all parts, 0 for all
-	ask     Ask
-	filters []*filter.Filter
-	self    *place // the row that the query was read from
 	answers []Answer
 }
 
-// prepare reads the row of a query by key, and counts the terms of a text.
-func (s *search) prepare(ctx context.Context) (err error) {
+// prepare resolves the query and the options.
+func (s *search) prepare(ctx context.Context, q db.Query) (err error) {
 	o := &s.o
 	if len(o.Rank.Boosts) > 0 || o.Rank.Diversity > 0 || o.Rank.PerGroup > 0 {
 		return fmt.Errorf("%w: boosts, diversity and groups of hits, and the search is of %d collections",
 			fail.Option, len(s.g.parts))
 	}
-	if s.filters, err = s.g.filters(o.Where); err != nil {
+	if s.query, err = s.g.resolve(ctx, q); err != nil {
 		return err
 	}
+	s.both = s.Vector != nil && s.features()
 	if s.k == 0 && o.Radius == nil {
 		s.k = defaultK
 	}
-	if s.q.Key != nil {
-		if err := s.like(ctx); err != nil {
-			return err
-		}
-	}
-	s.both = s.q.Vector != nil && (s.q.Text != "" || s.q.Sparse.Len() > 0 || len(s.q.Features) > 0)
 	if s.k != 0 {
 		s.depth = s.k + len(o.After)
 		if s.both {
@@ -91,32 +82,6 @@ func (s *search) prepare(ctx context.Context) (err error) {
 		}
 	}
 	o.After = nil
-	if info := &s.g.infos[0]; info.Text == nil || s.q.Text == "" && info.Dim > 0 {
-		return nil
-	}
-	terms := make([]Terms, len(s.g.parts))
-	err = s.g.each(ctx, func(i int) (err error) {
-		terms[i], err = s.g.parts[i].Terms(ctx, s.q, &s.ask)
-		return err
-	})
-	s.ask.Terms = &Terms{}
-	for i := range terms {
-		s.ask.Terms.Add(&terms[i])
-	}
-	return err
-}
-
-// like makes the row with the key of the query the query.
-func (s *search) like(ctx context.Context) error {
-	if q := &s.q; q.Vector != nil || q.Sparse.Len() > 0 || len(q.Features) > 0 || q.Text != "" {
-		return fmt.Errorf("%w: a query with a key and a vector or features", fail.Option)
-	}
-	r, part, err := s.g.Get(ctx, s.q.Key)
-	if err != nil {
-		return fail.Wrapf(err, "query like a stored row")
-	}
-	s.q = db.Query{Vector: r.Vector, Sparse: r.Sparse, Features: r.Features, Text: r.Text}
-	s.self, s.ask.Stored = &place{part: part, row: r.Row}, true
 	return nil
 }
 
@@ -135,7 +100,7 @@ func few(depth, parts int) int {
 // find asks the parts, and returns the rows that the vector of the query finds in all of them and those that
 // its features find, the best first.
 func (s *search) find(ctx context.Context) (near, match []place, err error) {
-	todo := make([]bool, len(s.answers))
+	todo, filters := make([]bool, len(s.answers)), s.g.filters(s.o.Where)
 	for i := range todo {
 		todo[i] = true
 	}
@@ -145,8 +110,8 @@ func (s *search) find(ctx context.Context) (near, match []place, err error) {
 				return nil
 			}
 			o := s.o
-			o.K, o.Where = asked, s.filters[i]
-			s.answers[i], err = s.g.parts[i].Search(ctx, s.q, &o, &s.ask)
+			o.K, o.Where = asked, filters[i]
+			s.answers[i], err = s.g.parts[i].Search(ctx, s.Query, &o, &s.ask)
 			if n := len(s.answers[i].Found); err == nil && n != len(s.answers[i].Hits) {
 				err = fmt.Errorf("group: an answer with %d hits and the order of %d", len(s.answers[i].Hits), n)
 			}
@@ -376,36 +341,23 @@ func fill(h *db.Hit, r *db.Row, parts db.Content) {
 // describe sums up the work of the parts, of which the first that was searched decides how it was done.
 func (s *search) describe(res *db.Result) {
 	var index []string
-	unknown := map[string]int{}
 	t := &res.Stats
 	for i := range s.answers {
 		a := &s.answers[i]
-		index = append(index, a.Index)
+		if !slices.Contains(index, a.Index) {
+			index = append(index, a.Index)
+		}
 		x := &a.Stats
 		if t.Way == 0 {
 			t.Way, t.Width, t.Recall = x.Way, x.Width, x.Recall
 		}
-		t.Recall = min(t.Recall, x.Recall)
-		t.OfScan = max(t.OfScan, x.OfScan)
-		t.Far = t.Far || x.Far
-		for _, n := range []struct{ sum, of *int }{
-			{&t.Passing, &x.Passing}, {&t.Leaves, &x.Leaves}, {&t.Labels, &x.Labels},
-			{&t.Candidates, &x.Candidates}, {&t.Sketched, &x.Sketched}, {&t.Exact, &x.Exact},
-			{&t.Hopped, &x.Hopped}, {&t.Fresh, &x.Fresh}, {&t.Widened, &x.Widened},
-			{&t.Postings.Candidates, &x.Postings.Candidates}, {&t.Postings.Scored, &x.Postings.Scored},
-			{&t.Postings.Pruned, &x.Postings.Pruned}, {&t.Postings.Postings, &x.Postings.Postings},
-			{&t.Postings.Bytes, &x.Postings.Bytes},
-		} {
-			*n.sum += *n.of
-		}
-		for _, name := range x.Unknown {
-			unknown[name]++
-		}
+		t.Recall, t.OfScan, t.Far = min(t.Recall, x.Recall), max(t.OfScan, x.OfScan), t.Far || x.Far
+		t.Passing, t.Fresh = t.Passing+x.Passing, t.Fresh+x.Fresh
+		t.Leaves, t.Labels, t.Candidates = t.Leaves+x.Leaves, t.Labels+x.Labels, t.Candidates+x.Candidates
+		t.Sketched, t.Exact = t.Sketched+x.Sketched, t.Exact+x.Exact
+		t.Hopped, t.Widened = t.Hopped+x.Hopped, t.Widened+x.Widened
+		t.Postings.Add(&x.Postings)
 	}
-	for _, name := range s.answers[0].Stats.Unknown {
-		if unknown[name] == len(s.answers) {
-			t.Unknown = append(t.Unknown, name)
-		}
-	}
-	res.Index = strings.Join(names(index), ", ")
+	t.Unknown = unknown(len(s.answers), func(i int) ([]string, bool) { return s.answers[i].Stats.Unknown, true })
+	res.Index = strings.Join(index, ", ")
 }

@@ -101,3 +101,10 @@ func (v *View) SelectFeatures(features []uint32) {
 		}
 	}
 }
+
+// Unit returns a query as predictions normalise it: with only the features that the view knows and keeps, and
+// divided by a length that includes unknown features.
+func (v *View) Unit(q vector.Sparse) (unit vector.Sparse) {
+	normalise(&unit, q, v.Features, v.Keep)
+	return unit
+}

@@ -2,7 +2,15 @@
 // asks of one of them. Everything is plain data, since a part may be elsewhere.
 package grouped
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query/lcif"
+)
 
 // Ask is what a search asks of a part besides the query and the options, whose K is how many rows each part
 // of the query finds.
@@ -52,4 +60,76 @@ type Found struct {
 var (
 	Search     func(ctx context.Context, of, query, options any, ask *Ask, result any) ([]Found, error)
 	CountTerms func(ctx context.Context, of, query any, ask *Ask) (Terms, error)
+)
+
+// Model is what predictions by several label models of kind lcif need to know of one: its parameters, whose
+// thresholds are in the order of Labels, and how many of its rows have each label.
+type Model struct {
+	Params lcif.Params `json:"params"`
+	Labels []string    `json:"labels"`
+	Rows   []int       `json:"rows"`
+}
+
+// Evidence is what a label model says of a query. Labels are numbers of those of its Model.
+type Evidence struct {
+	// Features are those of the query, in the order of their numbers in the collection.
+	Features  []Feature  `json:"features"`
+	Neighbors []Neighbor `json:"neighbors"`
+	// Search is the work of the search for the neighbors, Unknown the features that no row has ever had.
+	Search  postings.Stats `json:"search"`
+	Unknown []string       `json:"unknown,omitempty"`
+}
+
+// Feature is a feature of a query with its sums, which are integers, so that those of several models add up to
+// those of one (labels.FeatureLabels).
+type Feature struct {
+	Name   string         `json:"name"`
+	Number uint32         `json:"number"`
+	Value  float32        `json:"value"`
+	Known  bool           `json:"known"` // to the model
+	Square labels.Uint128 `json:"square"`
+	Labels []uint32       `json:"labels"`
+	Sums   []int64        `json:"sums"`
+}
+
+// EachSet calls f with all sets of labels.
+func (e *Evidence) EachSet(f func(labels []uint32)) {
+	for i := range e.Features {
+		f(e.Features[i].Labels)
+	}
+	for i := range e.Neighbors {
+		f(e.Neighbors[i].Labels)
+	}
+}
+
+// Check returns an error for evidence that no model of so many labels gives.
+func (e *Evidence) Check(labels int) (err error) {
+	e.EachSet(func(set []uint32) {
+		for _, l := range set {
+			if int(l) >= labels {
+				err = fmt.Errorf("db: evidence for label %d of %d", l, labels)
+			}
+		}
+	})
+	for _, f := range e.Features {
+		if len(f.Sums) != len(f.Labels) || slices.ContainsFunc(f.Sums, func(x int64) bool { return x <= 0 }) {
+			err = fmt.Errorf("db: feature %d has sums that no model has", f.Number)
+		}
+	}
+	return err
+}
+
+// Neighbor is one of the nearest rows: the smallest Order first, then the smallest number.
+type Neighbor struct {
+	Row        uint32   `json:"row"`
+	Order      float64  `json:"order"`
+	Similarity float64  `json:"similarity"`
+	Labels     []uint32 `json:"labels"`
+}
+
+// OpenModel returns the named label model of a db.Collection, and FindEvidence what the model of the
+// *db.PredictOptions, of which Params are set, says of a db.Query. Package db sets both.
+var (
+	OpenModel    func(ctx context.Context, of any, name string) (Model, error)
+	FindEvidence func(ctx context.Context, of, query, options any, ask *Ask) (Evidence, error)
 )

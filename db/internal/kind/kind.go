@@ -10,6 +10,7 @@ import (
 
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/grouped"
 	"github.com/anndb/anndb/db/internal/sample"
 	"github.com/anndb/anndb/db/internal/verified"
 	"github.com/anndb/anndb/labels"
@@ -168,6 +169,14 @@ type LabelPredictor interface {
 	// Predict appends to the labels of an answer, best first, and fills in the rest. With a calibration, it
 	// gives all labels that have a score to LabelAsk.Choose.
 	Predict(ctx context.Context, x vector.Sparse, o *LabelAsk, a *LabelAnswer) error
+}
+
+// GroupPredictor is a label model that predicts together with models of other collections, see package grouped.
+type GroupPredictor interface {
+	// InGroup describes the model. It returns fail.Option if its sums do not add up with those of others.
+	InGroup() (grouped.Model, error)
+	// Evidence returns what the model says of a query, without names of features. o has Params, Vector and Rows.
+	Evidence(ctx context.Context, x vector.Sparse, o *LabelAsk) (grouped.Evidence, error)
 }
 
 // LabelAsk is a prediction: the fields of db.PredictOptions.

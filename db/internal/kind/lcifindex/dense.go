@@ -155,12 +155,23 @@ func denseNeighbors(ctx context.Context, st kind.Source, name string) (*nearest,
 // Neighbors implements lcif.NeighborSource.
 func (n *nearest) Neighbors(
 	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int, dst []postings.Hit,
-) (hits []postings.Hit, err error) {
+) ([]postings.Hit, error) {
+	err := n.each(ctx, s, q, k, func(f vector.Neighbor, similarity float64) {
+		dst = append(dst, postings.Hit{Row: f.ID, Score: similarity})
+	})
+	return dst, err
+}
+
+// each calls f with the nearest rows and their similarities.
+func (n *nearest) each(
+	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int,
+	f func(f vector.Neighbor, similarity float64),
+) (err error) {
 	defer n.st.Guard(debug.SetPanicOnFault(true), &err)
 	s.Stats = postings.Stats{}
 	x := q.Vector
 	if n.withFeatures && x == nil {
-		return dst, nil
+		return nil
 	}
 	at := vectorSearches.Get().(*vectorSearch) // not returned to the pool if there is an error
 	if !n.withFeatures {
@@ -178,19 +189,19 @@ func (n *nearest) Neighbors(
 		_, err = at.InView(ctx, n.view, query.Params{Method: query.Flat}, k)
 	}
 	if err != nil {
-		return dst, err
+		return err
 	}
 	s.Stats.Candidates, s.Stats.Scored = at.Stats.Candidates, at.Stats.Exact
-	for _, f := range at.Found {
-		d := f.Distance
+	for _, row := range at.Found {
+		d := row.Distance
 		if n.view.Metric != vector.Cosine {
 			at.row = slices.Grow(at.row[:0], n.view.Dim)[:n.view.Dim]
-			d = vector.CosineDistance(x, n.view.Rows.Vector(int(f.ID), at.row))
+			d = vector.CosineDistance(x, n.view.Rows.Vector(int(row.ID), at.row))
 		}
-		dst = append(dst, postings.Hit{Row: f.ID, Score: lcif.Similarity(d)})
+		f(row, lcif.Similarity(d))
 	}
 	vectorSearches.Put(at)
-	return dst, nil
+	return nil
 }
 
 // Among implements lcif.NeighborSource.

@@ -1,0 +1,98 @@
+package lcifindex
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/grouped"
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/vector"
+)
+
+// InGroup implements kind.GroupPredictor. Only models that leave values as they are have sums that add up with
+// those of others: weights of features depend on all rows.
+func (m *labelModel) InGroup() (out grouped.Model, err error) {
+	if m.idf != nil || m.scale != nil || m.view.Keep != nil {
+		return out, fmt.Errorf("%w: a label model of %q weighs or selects features by the rows of this collection "+
+			"alone, so that its sums do not add up with those of others: build it with weight none and all "+
+			"features to predict in several collections", fail.Option, m.st.Collection().Name)
+	}
+	out = grouped.Model{Params: m.params, Labels: m.Names()}
+	out.Rows = make([]int, len(out.Labels))
+	copy(out.Rows, m.rowsOf)
+	return out, nil
+}
+
+// Evidence implements kind.GroupPredictor.
+func (m *labelModel) Evidence(
+	ctx context.Context, x vector.Sparse, o *kind.LabelAsk,
+) (out grouped.Evidence, err error) {
+	out.Features = make([]grouped.Feature, x.Len())
+	for i, f := range x.Index {
+		out.Features[i] = grouped.Feature{Number: f, Value: x.Value[i], Known: int(f) < m.view.Features}
+		if o.Params.Lambda < 1 && x.Value[i] > 0 {
+			m.sums(&out.Features[i])
+		}
+	}
+	if o.Params.Lambda == 0 {
+		return out, nil
+	}
+	view := m.among(o.Rows)
+	q := lcif.NeighborQuery{Raw: x, Unit: view.Unit(x)}
+	if m.view.Vector != nil {
+		q.Vector = o.Vector
+	}
+	if q.Unit.Len() == 0 && q.Vector == nil {
+		return out, nil
+	}
+	var s lcif.NeighborScratch
+	add := func(row uint32, order, similarity float64) {
+		set := slices.Clone(view.Labels.Row(int(row)))
+		out.Neighbors = append(out.Neighbors, grouped.Neighbor{
+			Row: row, Order: order, Similarity: similarity, Labels: set,
+		})
+	}
+	if by, dense := view.Neighbors.(*nearest); dense {
+		err = by.each(ctx, &s, q, o.Params.K, func(f vector.Neighbor, similarity float64) {
+			add(f.ID, float64(f.Distance), similarity)
+		})
+	} else {
+		var hits []postings.Hit
+		hits, err = view.Neighbors.Neighbors(ctx, &s, q, o.Params.K, nil)
+		for _, h := range hits {
+			add(h.Row, -h.Score, h.Score)
+		}
+	}
+	out.Search = s.Stats
+	if err != nil {
+		return out, predictError(m.st.Collection().Name, err)
+	}
+	return out, nil
+}
+
+// sums adds the sums of all segments for a feature.
+func (m *labelModel) sums(f *grouped.Feature) {
+	at := map[uint32]int{}
+	for _, p := range m.view.Labels.(*labelSets).parts {
+		if int(f.Number) >= p.Features {
+			continue
+		}
+		i := 2 * f.Number
+		f.Square = f.Square.Add(labels.Uint128{Hi: p.square[i], Lo: p.square[i+1]})
+		for e := p.pairs.Ptr[f.Number]; e < p.pairs.Ptr[f.Number+1]; e++ {
+			l := p.pairs.Label[e]
+			place, known := at[l]
+			if !known {
+				place = len(f.Labels)
+				at[l] = place
+				f.Labels, f.Sums = append(f.Labels, l), append(f.Sums, 0)
+			}
+			f.Sums[place] += p.sums[e]
+		}
+	}
+}
