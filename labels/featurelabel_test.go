@@ -258,7 +258,7 @@ func TestFeatureLabelsReject(t *testing.T) {
 // The sums stay right where one word of the squares overflows.
 func TestUint128(t *testing.T) {
 	a := Uint128{Lo: math.MaxUint64}
-	b := a.add(a)
+	b := a.Add(a)
 	if b != (Uint128{Hi: 1, Lo: math.MaxUint64 - 1}) {
 		t.Errorf("sum %+v", b)
 	}
