@@ -97,7 +97,9 @@ func (a *rowAsk) findEvidence(
 	}
 	features := a.features.features
 	out, err = m.Evidence(ctx, features, &kind.LabelAsk{Vector: a.q.Vector, Params: o.Params, Rows: rows})
-	out.Unknown = a.features.unknown
+	if out.Unknown = a.features.unknown; a.group.Named {
+		out.Name(m.Name)
+	}
 	if err != nil || !st.Entry.Named {
 		return out, err
 	}

@@ -20,6 +20,8 @@ import (
 	"github.com/anndb/anndb/db/group"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/wire"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
 )
@@ -524,4 +526,60 @@ func TestIndexes(t *testing.T) {
 	}
 	must(t, c.DropIndex(ctx, "words"))
 	is(t, c.DropIndex(ctx, "words"), db.ErrNotFound)
+}
+
+// TestPredict predicts labels by the label models of all shards, as a group of the files does and, where no rows
+// are equally near, one model of all rows.
+func TestPredict(t *testing.T) {
+	b := newBed(t, 3, 2, nil)
+	ctx := t.Context()
+	one := b.newNode("one").db
+	rng := rand.New(rand.NewPCG(1, 2))
+	for name, schema := range schemas {
+		c, err := b.file.Create(ctx, name, schema)
+		must(t, err)
+		d, err := one.Create(ctx, name, schema)
+		must(t, err)
+		var list []db.Row
+		for i := range 200 {
+			list = append(list, draw(rng, schema, i))
+		}
+		_, err = c.Load(ctx, each(list), nil)
+		must(t, err)
+		_, err = d.Load(ctx, each(list), nil)
+		must(t, err)
+		_, err = c.Predict(ctx, query(list[0]), nil)
+		is(t, err, db.ErrNotFound)
+		o := &index.LCIF{Weight: "none", Params: &lcif.Params{K: 7, Lambda: 0.4, Thresholds: &labels.Thresholds{Single: 0.3}}}
+		_, err = c.Build(ctx, "labels", o)
+		must(t, err)
+		_, err = d.Build(ctx, "labels", o, nil)
+		must(t, err)
+		var sources []group.Source
+		for _, s := range b.view.Shards {
+			sources = append(sources, group.Source{DB: b.nodes[s.Replicas[0]].db, Collection: name})
+		}
+		oracle, err := group.Open(ctx, sources...)
+		must(t, err)
+		defer oracle.Release()
+		for i := range 20 {
+			q, ask := query(draw(rng, schema, i)), &db.PredictOptions{Index: "labels", Params: o.Params}
+			if i%3 == 0 {
+				ask.Top, ask.Where = 2, filter.Range("n", 20, 180)
+			}
+			got, err := c.Predict(ctx, q, ask)
+			must(t, err)
+			want, err := oracle.Predict(ctx, q, ask)
+			must(t, err)
+			if !reflect.DeepEqual(got.Labels, want.Labels) {
+				t.Fatalf("%s: %v, want %v", name, got.Labels, want.Labels)
+			}
+			want, err = d.Predict(ctx, q, ask)
+			if must(t, err); schema.Text == nil && !reflect.DeepEqual(got.Labels, want.Labels) {
+				t.Fatalf("%s: %v, want %v of one file", name, got.Labels, want.Labels)
+			}
+		}
+		_, err = c.Predict(ctx, query(list[0]), &db.PredictOptions{MinProbability: 0.5})
+		is(t, err, db.ErrInvalid)
+	}
 }

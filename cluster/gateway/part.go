@@ -23,21 +23,24 @@ const PartPattern = "POST /cluster/part/{shard}/{collection}/{question}"
 
 // partQuestion is what a group asks of a part.
 type partQuestion struct {
-	Search *wire.Search `json:"search,omitempty"`
-	Ask    *group.Ask   `json:"ask,omitempty"`
-	Keys   []wire.Key   `json:"keys,omitempty"`
-	Where  string       `json:"where,omitempty"`
+	Search  *wire.Search  `json:"search,omitempty"`
+	Predict *wire.Predict `json:"predict,omitempty"`
+	Ask     *group.Ask    `json:"ask,omitempty"`
+	Keys    []wire.Key    `json:"keys,omitempty"`
+	Where   string        `json:"where,omitempty"`
 }
 
 // partAnswer is an answer of a part to one of the questions.
 type partAnswer struct {
-	Info   *wire.Collection `json:"info,omitempty"`
-	Terms  *group.Terms     `json:"terms,omitempty"`
-	Result *wire.Result     `json:"result,omitempty"`
-	Found  []group.Found    `json:"found,omitempty"`
-	Rows   []partRow        `json:"rows,omitempty"`
-	Count  int              `json:"count,omitempty"`
-	Labels map[string]int   `json:"labels,omitempty"`
+	Info     *wire.Collection `json:"info,omitempty"`
+	Terms    *group.Terms     `json:"terms,omitempty"`
+	Result   *wire.Result     `json:"result,omitempty"`
+	Found    []group.Found    `json:"found,omitempty"`
+	Model    *group.Model     `json:"model,omitempty"`
+	Evidence *group.Evidence  `json:"evidence,omitempty"`
+	Rows     []partRow        `json:"rows,omitempty"`
+	Count    int              `json:"count,omitempty"`
+	Labels   map[string]int   `json:"labels,omitempty"`
 }
 
 // partRow is a row as a line of a jsonl file, with its number.
@@ -105,6 +108,22 @@ func answerPart(r *http.Request, c db.Collection) (out *partAnswer, err error) {
 		}
 		found, err := p.Search(ctx, queries[0], o, in.Ask)
 		out.Result, out.Found = wire.NewResult(&found.Result, true), found.Found
+		return out, err
+	case "model", "evidence":
+		if in.Predict == nil || in.Ask == nil {
+			return nil, fmt.Errorf(`%w: want "predict" and "ask"`, wire.ErrJSON)
+		}
+		queries, o, err := in.Predict.Get()
+		if err != nil {
+			return nil, err
+		}
+		if question == "model" {
+			m, err := p.Model(ctx, o.Index)
+			out.Model = &m
+			return out, err
+		}
+		e, err := p.Evidence(ctx, queries[0], o, in.Ask)
+		out.Evidence = &e
 		return out, err
 	case "rows":
 		return out, out.setRows(ctx, c, in.Keys)
@@ -176,6 +195,37 @@ func (p part) ask(what string, in *partQuestion) (out partAnswer, err error) {
 		err = missingShard{err, p.s.ID}
 	}
 	return out, err
+}
+
+// Model returns the description of a label model, which is not older than infoTime.
+func (p part) Model(_ context.Context, index string) (group.Model, error) {
+	type known struct {
+		model group.Model
+		until time.Time
+	}
+	name := "model " + p.s.ID + "/" + p.name + "/" + index
+	if x, ok := p.c.g.infos.Load(name); ok && time.Now().Before(x.(known).until) {
+		return x.(known).model, nil
+	}
+	out, err := p.ask("model", &partQuestion{Predict: &wire.Predict{Index: index}, Ask: &group.Ask{}})
+	if err != nil || out.Model == nil {
+		p.c.g.infos.Delete(name)
+		return group.Model{}, err
+	}
+	p.c.g.infos.Store(name, known{*out.Model, time.Now().Add(infoTime)})
+	return *out.Model, nil
+}
+
+func (p part) Evidence(
+	_ context.Context, q db.Query, o *db.PredictOptions, ask *group.Ask,
+) (e group.Evidence, err error) {
+	in, named := wire.NewPredict(o), *ask
+	in.Query, named.Named = wire.NewQuery(q), true
+	out, err := p.ask("evidence", &partQuestion{Predict: in, Ask: &named})
+	if err == nil && out.Evidence != nil {
+		e = *out.Evidence
+	}
+	return e, err
 }
 
 func (p part) Info(context.Context) (db.CollectionInfo, error) {

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -98,4 +97,38 @@ func (c *call) grouped(where *filter.Filter, f func(*group.Group) error) (missin
 }
 
 // predict answers with the labels of a query, or of each of several.
-func (c *call) predict() error { return fmt.Errorf("%w: predictions", wire.ErrNotBuilt) }
+func (c *call) predict() error {
+	var in wire.Predict
+	body, err := c.body()
+	if err == nil {
+		err = wire.UnmarshalQuery(body, &in.Query, &in)
+	}
+	if err != nil {
+		return err
+	}
+	queries, o, err := in.Get()
+	if err != nil {
+		return err
+	}
+	results := make([]*wire.Predictions, len(queries))
+	missing, err := c.grouped(o.Where, func(g *group.Group) error {
+		return c.each(len(queries), func(i int) error {
+			found, err := g.Predict(c.ctx, queries[i], o)
+			results[i] = wire.NewPredictions(&found, in.Stats)
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if in.Queries == nil {
+		return c.answer(http.StatusOK, struct {
+			*wire.Predictions
+			Missing []string `json:"missing,omitempty"`
+		}{results[0], missing})
+	}
+	return c.answer(http.StatusOK, struct {
+		Results []*wire.Predictions `json:"results"`
+		Missing []string            `json:"missing,omitempty"`
+	}{results, missing})
+}

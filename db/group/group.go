@@ -210,8 +210,14 @@ func (g *Group) known(attribute string) bool {
 type query struct {
 	db.Query
 	ask    Ask
-	self   *place    // the row that it was read from
+	self   *self     // the row that it was read from
 	beside []float32 // the vector next to features
+}
+
+// self is a row by its part and key: two answers of a part may be those of replicas, with other numbers.
+type self struct {
+	part int
+	key  []byte
 }
 
 // resolve reads the row of a query by key, and counts the terms of a text.
@@ -221,12 +227,13 @@ func (g *Group) resolve(ctx context.Context, asked db.Query) (q query, err error
 		if q.Vector != nil || q.features() {
 			return q, fmt.Errorf("%w: a query with a key and a vector or features", fail.Option)
 		}
-		r, part, err := g.Get(ctx, q.Key)
+		key := q.Key
+		r, part, err := g.Get(ctx, key)
 		if err != nil {
 			return q, fail.Wrapf(err, "query like a stored row")
 		}
 		q.Query = db.Query{Vector: r.Vector, Sparse: r.Sparse, Features: r.Features, Text: r.Text}
-		q.self, q.ask.Stored = &place{part: part, row: r.Row}, true
+		q.self, q.ask.Stored = &self{part, key}, true
 	}
 	info := &g.infos[0]
 	if info.Sparse {

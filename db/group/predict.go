@@ -130,6 +130,7 @@ type prediction struct {
 
 	met   []uint32 // the labels that any part has met, ascending
 	place []uint32 // of labels in met
+	newer []string // labels after those of the models, which no row has that these have learned from
 }
 
 // find asks the parts.
@@ -147,12 +148,26 @@ func (p *prediction) find(ctx context.Context, g *Group, q query, o *db.PredictO
 		}
 		return err
 	})
-	p.place = make([]uint32, len(p.labels))
+	if err != nil {
+		return err
+	}
+	for i := range p.evidence {
+		e := &p.evidence[i]
+		number := func(l uint32) uint32 { return p.numbers[i][l] }
+		if e.Names != nil {
+			number = func(l uint32) uint32 { return p.number(e.Names[l]) }
+		}
+		e.EachSet(func(set []uint32) {
+			for j, l := range set {
+				set[j] = number(l)
+			}
+		})
+	}
+	p.place = make([]uint32, len(p.labels)+len(p.newer))
 	for i := range p.evidence {
 		p.evidence[i].EachSet(func(set []uint32) {
-			for j, l := range set {
-				set[j] = p.numbers[i][l]
-				p.place[set[j]] = 1
+			for _, l := range set {
+				p.place[l] = 1
 			}
 		})
 	}
@@ -162,7 +177,28 @@ func (p *prediction) find(ctx context.Context, g *Group, q query, o *db.PredictO
 			p.met = append(p.met, uint32(l))
 		}
 	}
-	return err
+	return nil
+}
+
+// number returns the number of a label, which may be newer than the models.
+func (p *prediction) number(name string) uint32 {
+	at, known := slices.BinarySearch(p.labels, name)
+	if known {
+		return uint32(at)
+	}
+	if at = slices.Index(p.newer, name); at < 0 {
+		at = len(p.newer)
+		p.newer = append(p.newer, name)
+	}
+	return uint32(len(p.labels) + at)
+}
+
+// name returns the name of a label.
+func (p *prediction) name(label uint32) string {
+	if n := len(p.labels); int(label) >= n {
+		return p.newer[int(label)-n]
+	}
+	return p.labels[label]
 }
 
 // feature is a feature of the query with its sums over all parts, which may have a label several times.
@@ -213,7 +249,9 @@ func (p *prediction) features() (all []*feature) {
 func (p *prediction) sums(features []*feature) *labels.FeatureLabels {
 	out := &labels.FeatureLabels{Ptr: []uint64{0}, Rows: make([]uint32, len(p.met))}
 	for i, l := range p.met {
-		out.Rows[i] = p.rows[l]
+		if int(l) < len(p.rows) {
+			out.Rows[i] = p.rows[l]
+		}
 	}
 	sums := make([]int64, len(p.met)) // zero between features
 	for _, f := range features {
@@ -307,7 +345,11 @@ func (p *prediction) predict(ctx context.Context, q query, set bool) (out db.Pre
 		own := labels.Thresholds{Single: t.Single, KeepTop: t.KeepTop}
 		if p.limits != nil {
 			for _, l := range p.met {
-				own.PerLabel = append(own.PerLabel, p.limits[l])
+				limit := t.Single
+				if int(l) < len(p.limits) {
+					limit = p.limits[l]
+				}
+				own.PerLabel = append(own.PerLabel, limit)
 			}
 		}
 		p.params.Thresholds = &own
@@ -325,7 +367,7 @@ func (p *prediction) predict(ctx context.Context, q query, set bool) (out db.Pre
 	for _, r := range found {
 		_, predicted := slices.BinarySearch(chosen, r.Label)
 		out.Labels = append(out.Labels, db.Prediction{
-			Label: p.labels[p.met[r.Label]], Score: r.Score, Predicted: predicted,
+			Label: p.name(p.met[r.Label]), Score: r.Score, Predicted: predicted,
 		})
 	}
 	out.Stats.Stats = stats

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -185,7 +186,9 @@ func (s *search) withoutSelf(all []place) []place {
 	if s.self == nil {
 		return all
 	}
-	return slices.DeleteFunc(all, func(x place) bool { return x.part == s.self.part && x.row == s.self.row })
+	return slices.DeleteFunc(all, func(x place) bool {
+		return x.part == s.self.part && bytes.Equal(s.answers[x.part].Hits[x.at].Key, s.self.key)
+	})
 }
 
 // byOne returns the rows that the only part of the query has found, in the order of their distances as users

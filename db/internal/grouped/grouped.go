@@ -19,6 +19,8 @@ type Ask struct {
 	Terms *Terms `json:"terms,omitempty"`
 	// Stored is set if the query was read from a row: its text is plain, not one as people type it.
 	Stored bool `json:"stored,omitempty"`
+	// Named asks for Evidence.Names.
+	Named bool `json:"named,omitempty"`
 }
 
 // Terms are what BM25 needs to know of the rows: their number and the sum of their lengths, of those that have
@@ -70,8 +72,10 @@ type Model struct {
 	Rows   []int       `json:"rows"`
 }
 
-// Evidence is what a label model says of a query. Labels are numbers of those of its Model.
+// Evidence is what a label model says of a query. Labels are numbers of those of its Model or, if there are
+// Names, of these: the model may be that of another replica.
 type Evidence struct {
+	Names []string `json:"names,omitempty"`
 	// Features are those of the query, in the order of their numbers in the collection.
 	Features  []Feature  `json:"features"`
 	Neighbors []Neighbor `json:"neighbors"`
@@ -102,8 +106,26 @@ func (e *Evidence) EachSet(f func(labels []uint32)) {
 	}
 }
 
+// Name replaces the labels by places in Names.
+func (e *Evidence) Name(name func(label uint32) string) {
+	place := map[uint32]uint32{}
+	e.EachSet(func(set []uint32) {
+		for i, l := range set {
+			at, met := place[l]
+			if !met {
+				at = uint32(len(e.Names))
+				place[l], e.Names = at, append(e.Names, name(l))
+			}
+			set[i] = at
+		}
+	})
+}
+
 // Check returns an error for evidence that no model of so many labels gives.
 func (e *Evidence) Check(labels int) (err error) {
+	if e.Names != nil {
+		labels = len(e.Names)
+	}
 	e.EachSet(func(set []uint32) {
 		for _, l := range set {
 			if int(l) >= labels {

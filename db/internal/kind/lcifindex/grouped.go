@@ -75,6 +75,9 @@ func (m *labelModel) Evidence(
 	return out, nil
 }
 
+// Name implements kind.GroupPredictor.
+func (m *labelModel) Name(label uint32) string { return m.name(label) }
+
 // sums adds the sums of all segments for a feature.
 func (m *labelModel) sums(f *grouped.Feature) {
 	at := map[uint32]int{}
