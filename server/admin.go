@@ -13,12 +13,38 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
-	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/internal/wire"
 )
 
+// reply answers with what do returns, without a body for nil.
+func reply(do func(*call) (any, error)) func(*call) error {
+	return func(c *call) error {
+		out, err := do(c)
+		switch {
+		case err != nil:
+			return err
+		case out == nil:
+			c.WriteHeader(http.StatusNoContent)
+		default:
+			c.answer(http.StatusOK, out)
+		}
+		return nil
+	}
+}
+
+// body is reply with what a body of JSON has.
+func body[In any](do func(*call, *In) (any, error)) func(*call) error {
+	return reply(func(c *call) (any, error) {
+		in := new(In)
+		if err := c.decode(in); err != nil {
+			return nil, err
+		}
+		return do(c, in)
+	})
+}
+
 // listFiles answers with the names of the files, for a request by a Unix socket with that of its file first.
-func listFiles(c *call) error {
+func listFiles(c *call) (any, error) {
 	names := slices.Sorted(maps.Keys(c.s.files))
 	if Local(c.r) {
 		socket := c.r.Context().Value(http.LocalAddrContextKey).(net.Addr).String()
@@ -28,22 +54,17 @@ func listFiles(c *call) error {
 			names = slices.Insert(slices.Delete(names, i, i+1), 0, name)
 		}
 	}
-	c.answer(http.StatusOK, wire.Files{Files: names})
-	return nil
+	return wire.Files{Files: names}, nil
 }
 
-func stats(c *call) error {
+func stats(c *call) (any, error) {
 	st, err := c.file.Stats()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	out, err := wire.NewStats(&st)
-	if err != nil {
-		return err
-	}
 	out.Running = c.s.running.of(c.file)
-	c.answer(http.StatusOK, out)
-	return nil
+	return out, err
 }
 
 // running are the long calls in progress.
@@ -89,7 +110,7 @@ func (r *running) of(file *db.DB) (out []wire.Running) {
 }
 
 // check verifies the file. Damage is its answer, not an error of the request.
-func check(c *call) error {
+func check(c *call) (any, error) {
 	out := wire.Checked{Problems: []wire.Damage{}}
 	problem := func(e *db.CorruptError) {
 		out.Problems = append(out.Problems, wire.Damage{
@@ -98,52 +119,30 @@ func check(c *call) error {
 		})
 	}
 	err := c.run(func(run *db.Run) error { return c.file.Check(c.ctx, problem, run) })
-	if err != nil && !(errors.Is(err, db.ErrCorrupt) && len(out.Problems) > 0) {
-		return err
-	}
 	out.OK = err == nil
-	c.answer(http.StatusOK, out)
-	return nil
+	if errors.Is(err, db.ErrCorrupt) && len(out.Problems) > 0 {
+		err = nil
+	}
+	return out, err
 }
 
-func maintain(c *call) error {
-	var in wire.Maintain
-	if err := c.decode(&in); err != nil {
-		return err
-	}
-	var steps []maintenance.Step
-	err := c.run(func(run *db.Run) (err error) {
-		steps, err = c.file.Maintain(c.ctx, in.Share, run)
+func maintain(c *call, in *wire.Maintain) (any, error) {
+	out := wire.Maintained{Steps: []wire.Step{}}
+	err := c.run(func(run *db.Run) error {
+		steps, err := c.file.Maintain(c.ctx, in.Share, run)
+		for _, step := range steps {
+			out.Steps = append(out.Steps, wire.Step(step))
+		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	out := wire.Maintained{Steps: make([]wire.Step, len(steps))}
-	for i, step := range steps {
-		out.Steps[i] = wire.Step(step)
-	}
-	c.answer(http.StatusOK, out)
-	return nil
+	return out, err
 }
 
 // compact rewrites the file without free pages.
-func compact(c *call) error {
-	var in wire.Compact
-	if err := c.decode(&in); err != nil {
-		return err
-	}
-	return c.done(c.run(func(run *db.Run) error {
+func compact(c *call, in *wire.Compact) (any, error) {
+	return nil, c.run(func(run *db.Run) error {
 		return c.file.Compact(c.ctx, &db.CompactOptions{Reorder: in.Reorder, Run: *run})
-	}))
-}
-
-// done answers without a body, unless there is an error.
-func (c *call) done(err error) error {
-	if err == nil {
-		c.WriteHeader(http.StatusNoContent)
-	}
-	return err
+	})
 }
 
 // backup sends a copy of the latest state. An error in the middle ends the connection.
@@ -153,13 +152,9 @@ func backup(c *call) error {
 	return err
 }
 
-func listCollections(c *call) error {
+func listCollections(c *call) (any, error) {
 	list, err := c.file.Collections()
-	if err != nil {
-		return err
-	}
-	c.answer(http.StatusOK, wire.NewCollections(list))
-	return nil
+	return wire.NewCollections(list), err
 }
 
 func createCollection(c *call) error {
@@ -176,71 +171,55 @@ func createCollection(c *call) error {
 		return err
 	}
 	info, err := coll.Info()
-	if err != nil {
-		return err
+	if err == nil {
+		c.answer(http.StatusCreated, wire.NewCollectionInfo(&info))
 	}
-	c.answer(http.StatusCreated, wire.NewCollectionInfo(&info))
-	return nil
+	return err
 }
 
-func describeCollection(c *call) error {
-	return c.file.View(func(s *db.Snapshot) error {
+func describeCollection(c *call) (any, error) {
+	var out wire.Collection
+	err := c.file.View(func(s *db.Snapshot) error {
 		coll := s.Collection(c.coll.Name())
 		info, err := coll.Info()
-		if err != nil {
-			return err
+		if err == nil {
+			out = wire.NewCollectionInfo(&info)
+			out.Labels, err = coll.Labels()
 		}
-		out := wire.NewCollectionInfo(&info)
-		if out.Labels, err = coll.Labels(); err != nil {
-			return err
-		}
-		c.answer(http.StatusOK, out)
-		return nil
+		return err
 	})
+	return out, err
 }
 
 // changeCollection gives a collection another schema, or another name.
-func changeCollection(c *call) error {
-	var in wire.CollectionChange
-	err := c.decode(&in)
+func changeCollection(c *call, in *wire.CollectionChange) (any, error) {
 	switch {
-	case err != nil:
-		return err
 	case (in.Schema == nil) == (in.Name == ""):
-		return fmt.Errorf(`%w: want either "schema" or "name"`, wire.ErrJSON)
+		return nil, fmt.Errorf(`%w: want either "schema" or "name"`, wire.ErrJSON)
 	case in.Schema == nil:
-		return c.done(c.file.Rename(c.ctx, c.coll.Name(), in.Name))
+		return nil, c.file.Rename(c.ctx, c.coll.Name(), in.Name)
 	}
 	schema, err := in.Schema.Get()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return c.done(c.run(func(run *db.Run) error { return c.coll.SetSchema(c.ctx, schema, run) }))
+	return nil, c.run(func(run *db.Run) error { return c.coll.SetSchema(c.ctx, schema, run) })
 }
 
-func dropCollection(c *call) error { return c.done(c.file.Drop(c.ctx, c.coll.Name())) }
+func dropCollection(c *call) (any, error) { return nil, c.file.Drop(c.ctx, c.coll.Name()) }
 
-func listIndexes(c *call) error {
+func listIndexes(c *call) (any, error) {
 	list, err := c.coll.Indexes()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	out, err := wire.NewIndexes(list)
-	if err != nil {
-		return err
-	}
-	c.answer(http.StatusOK, out)
-	return nil
+	return wire.NewIndexes(list)
 }
 
-func buildIndex(c *call) error {
-	var in wire.Build
-	if err := c.decode(&in); err != nil {
-		return err
-	}
+func buildIndex(c *call, in *wire.Build) (any, error) {
 	o, err := in.Get()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var info index.Info
 	err = c.run(func(run *db.Run) (err error) {
@@ -248,26 +227,17 @@ func buildIndex(c *call) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	out, err := wire.NewIndex(&info)
-	if err != nil {
-		return err
-	}
-	c.answer(http.StatusOK, out)
-	return nil
+	return wire.NewIndex(&info)
 }
 
 // changeIndex makes an index the default one.
-func changeIndex(c *call) error {
-	var in wire.IndexChange
-	if err := c.decode(&in); err != nil {
-		return err
-	}
+func changeIndex(c *call, in *wire.IndexChange) (any, error) {
 	if !in.Default {
-		return fmt.Errorf(`%w: want "default": true; to choose another one, name that`, wire.ErrJSON)
+		return nil, fmt.Errorf(`%w: want "default": true; to choose another one, name that`, wire.ErrJSON)
 	}
-	return c.done(c.coll.SetDefault(c.ctx, c.r.PathValue("index")))
+	return nil, c.coll.SetDefault(c.ctx, c.r.PathValue("index"))
 }
 
-func dropIndex(c *call) error { return c.done(c.coll.DropIndex(c.ctx, c.r.PathValue("index"))) }
+func dropIndex(c *call) (any, error) { return nil, c.coll.DropIndex(c.ctx, c.r.PathValue("index")) }

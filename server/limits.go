@@ -102,17 +102,17 @@ func (w *response) send(status int, contentType string, body []byte) {
 	}
 }
 
-// body reads the body of a request, within bounds of size and time.
-type body struct {
+// bodyReader reads the body of a request, within bounds of size and time.
+type bodyReader struct {
 	c    *call
 	pace pace
 }
 
-func (c *call) body() io.Reader { return &body{c, pace{stall: c.s.o.Stall}} }
+func (c *call) body() io.Reader { return &bodyReader{c, pace{stall: c.s.o.Stall}} }
 
 // Read implements io.Reader. The deadline is removed at the end: net/http would take it for the end of the
 // connection while the request is worked on.
-func (b *body) Read(p []byte) (int, error) {
+func (b *bodyReader) Read(p []byte) (int, error) {
 	c := b.c
 	n, err := b.pace.wait(c.control.SetReadDeadline, func() (int, error) { return c.r.Body.Read(p) })
 	c.s.metrics.received.Add(int64(n))

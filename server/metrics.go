@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/anndb/anndb/db"
 )
 
 // bounds are the upper bounds of the latency histogram, in seconds.
@@ -116,43 +118,40 @@ func (r *routeMetrics) write(b *bytes.Buffer, route string) {
 
 // fileMetrics writes the statistics of the files.
 func (s *Server) fileMetrics(b *bytes.Buffer, family func(name, kind, help string)) error {
-	type sample struct {
-		labels string
-		value  any
-	}
-	samples := map[string][]sample{}
-	for _, name := range slices.Sorted(maps.Keys(s.files)) {
-		st, err := s.files[name].Stats()
-		if err != nil {
+	stats := map[string]db.Stats{}
+	for name, d := range s.files {
+		var err error
+		if stats[name], err = d.Stats(); err != nil {
 			return fmt.Errorf("file %q: %w", name, err)
 		}
-		file := label("file", name)
-		for metric, value := range map[string]any{
-			"file_bytes": st.FileBytes, "file_free_bytes": st.FreeBytes, "file_snapshots": st.Snapshots,
-			"searches_total": st.Searches, "predictions_total": st.Predictions, "commits_total": st.Commits,
-			"rows_written_total": st.RowsWritten, "maintenance_steps_total": st.Maintenance.Steps,
-		} {
-			samples[metric] = append(samples[metric], sample{file, value})
-		}
-		for _, coll := range st.Collections {
-			labels := file + "," + label("collection", coll.Name)
-			samples["rows"] = append(samples["rows"], sample{labels, coll.Live})
+	}
+	files := slices.Sorted(maps.Keys(stats))
+	for _, f := range [...]struct {
+		name, kind, help string
+		value            func(*db.Stats) any
+	}{
+		{"file_bytes", "gauge", "Length of the file.", func(s *db.Stats) any { return s.FileBytes }},
+		{"file_free_bytes", "gauge", "Free pages of the file.", func(s *db.Stats) any { return s.FreeBytes }},
+		{"file_snapshots", "gauge", "Snapshots that are held.", func(s *db.Stats) any { return s.Snapshots }},
+		{"searches_total", "counter", "Queries that were searched for.", func(s *db.Stats) any { return s.Searches }},
+		{"predictions_total", "counter", "Queries whose labels were predicted.",
+			func(s *db.Stats) any { return s.Predictions }},
+		{"commits_total", "counter", "Commits to the file.", func(s *db.Stats) any { return s.Commits }},
+		{"rows_written_total", "counter", "Rows put, changed or deleted.",
+			func(s *db.Stats) any { return s.RowsWritten }},
+		{"maintenance_steps_total", "counter", "Completed steps of maintenance.",
+			func(s *db.Stats) any { return s.Maintenance.Steps }},
+	} {
+		family(f.name, f.kind, f.help)
+		for _, file := range files {
+			st := stats[file]
+			fmt.Fprintf(b, "anndb_%s{%s} %v\n", f.name, label("file", file), f.value(&st))
 		}
 	}
-	for _, f := range [...][3]string{
-		{"file_bytes", "gauge", "Length of the file."},
-		{"file_free_bytes", "gauge", "Free pages of the file."},
-		{"file_snapshots", "gauge", "Snapshots that are held."},
-		{"rows", "gauge", "Rows of a collection."},
-		{"searches_total", "counter", "Queries that were searched for."},
-		{"predictions_total", "counter", "Queries whose labels were predicted."},
-		{"commits_total", "counter", "Commits to the file."},
-		{"rows_written_total", "counter", "Rows put, changed or deleted."},
-		{"maintenance_steps_total", "counter", "Completed steps of maintenance."},
-	} {
-		family(f[0], f[1], f[2])
-		for _, x := range samples[f[0]] {
-			fmt.Fprintf(b, "anndb_%s{%s} %v\n", f[0], x.labels, x.value)
+	family("rows", "gauge", "Rows of a collection.")
+	for _, file := range files {
+		for _, coll := range stats[file].Collections {
+			fmt.Fprintf(b, "anndb_rows{%s,%s} %d\n", label("file", file), label("collection", coll.Name), coll.Live)
 		}
 	}
 	return nil

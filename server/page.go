@@ -41,21 +41,17 @@ func page(c *call) error {
 }
 
 // showMap answers with places of rows in the plane.
-func showMap(c *call) error {
+func showMap(c *call) (any, error) {
 	info, err := c.coll.Info()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	places, err := report.Map(c.ctx, c.coll, info)
-	if err != nil {
-		return err
-	}
 	out := wire.Map{Rows: make([]wire.Place, len(places))}
 	for i, p := range places {
 		out.Rows[i] = wire.Place{Key: wire.NewKey(p.Key), Label: p.Label, X: float32(p.X), Y: float32(p.Y)}
 	}
-	c.answer(http.StatusOK, out)
-	return nil
+	return out, err
 }
 
 // showRecall sends a picture of the recall and the time of the settings of tuned indexes.

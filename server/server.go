@@ -155,38 +155,38 @@ var routes = []route{
 	{pattern: "GET /metrics", do: showMetrics},
 	{pattern: "GET /{$}", do: page, public: true},
 	{pattern: "GET /page/{name}", do: page, public: true},
-	{pattern: "GET " + collection + "/map", do: showMap},
+	{pattern: "GET " + collection + "/map", do: reply(showMap)},
 	{pattern: "GET " + collection + "/recall.svg", do: showRecall},
-	{pattern: "GET /v1/files", do: listFiles},
-	{pattern: "GET /v1/files/{file}", do: stats},
-	{pattern: "POST /v1/files/{file}/check", do: check, long: true},
-	{pattern: "POST /v1/files/{file}/maintain", do: maintain, long: true},
-	{pattern: "POST /v1/files/{file}/compact", do: compact, long: true},
+	{pattern: "GET /v1/files", do: reply(listFiles)},
+	{pattern: "GET /v1/files/{file}", do: reply(stats)},
+	{pattern: "POST /v1/files/{file}/check", do: reply(check), long: true},
+	{pattern: "POST /v1/files/{file}/maintain", do: body(maintain), long: true},
+	{pattern: "POST /v1/files/{file}/compact", do: body(compact), long: true},
 	{pattern: "GET /v1/files/{file}/backup", do: backup, long: true},
-	{pattern: "POST /v1/files/{file}/transactions", do: transact},
-	{pattern: "GET /v1/files/{file}/collections", do: listCollections},
+	{pattern: "POST /v1/files/{file}/transactions", do: body(transact)},
+	{pattern: "GET /v1/files/{file}/collections", do: reply(listCollections)},
 	{pattern: "POST /v1/files/{file}/collections", do: createCollection},
-	{pattern: "GET " + collection, do: describeCollection},
-	{pattern: "PATCH " + collection, do: changeCollection, long: true},
-	{pattern: "DELETE " + collection, do: dropCollection},
+	{pattern: "GET " + collection, do: reply(describeCollection)},
+	{pattern: "PATCH " + collection, do: body(changeCollection), long: true},
+	{pattern: "DELETE " + collection, do: reply(dropCollection)},
 	{pattern: "GET " + collection + "/rows", do: exportRows, long: true, names: []string{"where", "vectors", "limit"}},
 	{pattern: "POST " + collection + "/rows", do: importRows, long: true, names: []string{"insert"}},
 	{pattern: "GET " + collection + "/rows/{key}", do: getRow},
 	{pattern: "PUT " + collection + "/rows/{key}", do: putRow},
 	{pattern: "PATCH " + collection + "/rows/{key}", do: updateRow},
 	{pattern: "DELETE " + collection + "/rows/{key}", do: deleteRow},
-	{pattern: "POST " + collection + "/search", do: search},
-	{pattern: "POST " + collection + "/predict", do: predict},
-	{pattern: "POST " + collection + "/count", do: count},
-	{pattern: "GET " + collection + "/indexes", do: listIndexes},
-	{pattern: "POST " + collection + "/indexes/{index}", do: buildIndex, long: true},
-	{pattern: "PATCH " + collection + "/indexes/{index}", do: changeIndex},
-	{pattern: "DELETE " + collection + "/indexes/{index}", do: dropIndex},
-	{pattern: "POST /v1/vector_stores/{store}/search", do: searchStore},
-	{pattern: "POST /v1/vector_stores/{store}/files", do: attachFile},
-	{pattern: "GET /v1/vector_stores/{store}/files/{key}", do: describeStored},
-	{pattern: "POST /v1/vector_stores/{store}/files/{key}", do: updateStored},
-	{pattern: "DELETE /v1/vector_stores/{store}/files/{key}", do: deleteStored},
+	{pattern: "POST " + collection + "/search", do: reply(search)},
+	{pattern: "POST " + collection + "/predict", do: reply(predict)},
+	{pattern: "POST " + collection + "/count", do: body(count)},
+	{pattern: "GET " + collection + "/indexes", do: reply(listIndexes)},
+	{pattern: "POST " + collection + "/indexes/{index}", do: body(buildIndex), long: true},
+	{pattern: "PATCH " + collection + "/indexes/{index}", do: body(changeIndex)},
+	{pattern: "DELETE " + collection + "/indexes/{index}", do: reply(dropIndex)},
+	{pattern: "POST /v1/vector_stores/{store}/search", do: body(searchStore)},
+	{pattern: "POST /v1/vector_stores/{store}/files", do: body(attachFile)},
+	{pattern: "GET /v1/vector_stores/{store}/files/{key}", do: reply(describeStored)},
+	{pattern: "POST /v1/vector_stores/{store}/files/{key}", do: body(updateStored)},
+	{pattern: "DELETE /v1/vector_stores/{store}/files/{key}", do: reply(deleteStored)},
 }
 
 // collection is the path of a collection.
@@ -326,6 +326,9 @@ func (c *call) parameters(names []string) error {
 
 // find resolves the file and the collection of the path.
 func (c *call) find() error {
+	if c.r.PathValue("store") != "" {
+		return c.openStore()
+	}
 	name := c.r.PathValue("file")
 	if name == "" {
 		return nil

@@ -225,19 +225,11 @@ func badRows(err error) error {
 }
 
 // count answers with the number of rows that pass a filter.
-func count(c *call) error {
-	var in wire.Count
-	if err := c.decode(&in); err != nil {
-		return err
-	}
+func count(c *call, in *wire.Count) (any, error) {
 	where, err := wire.Where(in.Where)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	n, err := c.coll.Count(c.ctx, where)
-	if err != nil {
-		return err
-	}
-	c.answer(http.StatusOK, wire.Counted{Rows: n})
-	return nil
+	return wire.Counted{Rows: n}, err
 }

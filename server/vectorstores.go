@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -117,24 +116,17 @@ func (c *call) openStore() error {
 	return fmt.Errorf("%w: no vector store %q (names are FILE.COLLECTION)", db.ErrNotFound, store)
 }
 
-func searchStore(c *call) error {
-	if err := c.openStore(); err != nil {
-		return err
-	}
-	var in storeSearch
-	if err := c.decode(&in); err != nil {
-		return err
-	}
+func searchStore(c *call, in *storeSearch) (any, error) {
 	queries, err := in.queries()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	o := &db.SearchOptions{K: cmp.Or(in.MaxNumResults, 10), Include: db.Text | db.Attributes}
 	if o.K < 1 || o.K > 50 {
-		return fmt.Errorf("%w: max_num_results is %d, want 1 to 50", db.ErrInvalid, o.K)
+		return nil, fmt.Errorf("%w: max_num_results is %d, want 1 to 50", db.ErrInvalid, o.K)
 	}
 	if o.Where, err = in.Filters.filter(0); err != nil {
-		return err
+		return nil, err
 	}
 	least := 0.0
 	if in.RankingOptions != nil {
@@ -145,7 +137,7 @@ func searchStore(c *call) error {
 	for _, q := range queries {
 		found, err := c.coll.Search(c.ctx, db.Query{Text: q}, o)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i := range found.Hits {
 			hit := newStoreResult(&found.Hits[i])
@@ -162,8 +154,7 @@ func searchStore(c *call) error {
 	}
 	slices.SortStableFunc(out.Data, func(a, b storeResult) int { return cmp.Compare(b.Score, a.Score) })
 	out.Data = out.Data[:min(len(out.Data), o.K)]
-	c.answer(http.StatusOK, out)
-	return nil
+	return out, nil
 }
 
 // queries returns the texts of a request.
@@ -268,20 +259,15 @@ func (f *storeFilter) filter(depth int) (*filter.Filter, error) {
 }
 
 // attachFile stores a row, or gives the attributes of a request to one.
-func attachFile(c *call) error { return changeStored(c, "") }
+func attachFile(c *call, in *storeUpdate) (any, error) { return changeStored(c, in, "") }
 
-func updateStored(c *call) error { return changeStored(c, c.r.PathValue("key")) }
+func updateStored(c *call, in *storeUpdate) (any, error) {
+	return changeStored(c, in, c.r.PathValue("key"))
+}
 
-func changeStored(c *call, key string) error {
-	if err := c.openStore(); err != nil {
-		return err
-	}
-	var in storeUpdate
-	if err := c.decode(&in); err != nil {
-		return err
-	}
+func changeStored(c *call, in *storeUpdate, key string) (any, error) {
 	if (key == "") == (in.FileID == "") {
-		return fmt.Errorf(`%w: "file_id" is missing, or in the address already`, wire.ErrJSON)
+		return nil, fmt.Errorf(`%w: "file_id" is missing, or in the address already`, wire.ErrJSON)
 	}
 	row := db.Row{Key: []byte(key + in.FileID)}
 	if in.Attributes != nil {
@@ -309,41 +295,25 @@ func changeStored(c *call, key string) error {
 		return rows.SetAttributes(row.Key, row.Attributes)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return c.answerStored(row.Key)
+	return storedFile(c, row.Key)
 }
 
-func describeStored(c *call) error {
-	if err := c.openStore(); err != nil {
-		return err
-	}
-	return c.answerStored(c.key())
-}
+func describeStored(c *call) (any, error) { return storedFile(c, c.key()) }
 
-// answerStored answers with the row of a key as a file.
-func (c *call) answerStored(key []byte) error {
+// storedFile returns the row of a key as a file.
+func storedFile(c *call, key []byte) (any, error) {
 	row, err := c.coll.Get(key)
-	if err != nil {
-		return err
-	}
-	c.answer(http.StatusOK, storeFile{
+	return storeFile{
 		ID: fileID(key), Object: "vector_store.file", UsageBytes: len(row.Text), Status: "completed",
 		VectorStoreID: c.r.PathValue("store"), Attributes: plain(row.Attributes),
-	})
-	return nil
+	}, err
 }
 
-func deleteStored(c *call) error {
-	if err := c.openStore(); err != nil {
-		return err
-	}
+func deleteStored(c *call) (any, error) {
 	err := c.file.Update(c.ctx, func(tx *db.Tx) error {
 		return tx.Collection(c.coll.Name()).Delete(c.key())
 	})
-	if err != nil {
-		return err
-	}
-	c.answer(http.StatusOK, storeDeleted{fileID(c.key()), "vector_store.file.deleted", true})
-	return nil
+	return storeDeleted{fileID(c.key()), "vector_store.file.deleted", true}, err
 }

@@ -229,6 +229,15 @@ type Batch[Form any] struct {
 	Results []Form `json:"results"`
 }
 
+// NewBatch returns the forms of answers.
+func NewBatch[Answer, Form any](list []Answer, form func(*Answer) *Form) Batch[Form] {
+	out := Batch[Form]{Results: make([]Form, len(list))}
+	for i := range list {
+		out.Results[i] = *form(&list[i])
+	}
+	return out
+}
+
 // Hit is a db.Hit.
 type Hit struct {
 	Key
