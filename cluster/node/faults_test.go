@@ -20,6 +20,7 @@ import (
 	"github.com/anndb/anndb/cluster/node"
 	"github.com/anndb/anndb/cluster/operate"
 	"github.com/anndb/anndb/cluster/shardlog"
+	"github.com/anndb/anndb/internal/wire"
 )
 
 // read reads the map, until the servers answer.
@@ -357,6 +358,8 @@ func TestMoveAndSplit(t *testing.T) {
 	check(operate.Move(ctx, ns.c, "0", "n0", "n2"))
 	check(operate.Split(ctx, ns.c, "0"))
 	check(operate.Move(ctx, ns.c, "0a", "n2", "n0"))
+	killer := time.AfterFunc(200*time.Millisecond, func() { ns.kill("n1"); ns.start("n1") })
+	defer killer.Stop()
 	check(operate.Split(ctx, ns.c, "0b"))
 	check(operate.Move(ctx, ns.c, "0bb", "", "n0"))
 	check(operate.Leave(ctx, ns.c, "0bb", "n2"))
@@ -436,5 +439,45 @@ func TestBadInput(t *testing.T) {
 		if _, err := ns.rows(ctx, "n0", shard, at); err != nil {
 			t.Errorf("what was applied before is not served: %v", err)
 		}
+	}
+}
+
+// TestFull has a file reach the size that it may have: the node serves what it has and says so. With more room
+// it goes on.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	ns := startNodes(t, 1, 1, 2)
+	ns.all(ctx, create)
+	ns.kill("n1")
+	ns.list["n1"].o.MaxSize = 2 << 20
+	ns.start("n1")
+	want := map[string]string{}
+	s := &ns.m.Shards[0]
+	payload := strings.Repeat("x", 100_000)
+	for i := range 40 {
+		key := fmt.Sprint("k", i)
+		line := fmt.Sprintf(`{"key":%q,"vector":[%d,0],"payload":%q}`, key, i, payload)
+		m := transaction(wire.Operation{Op: wire.Put, Collection: "c", Row: []byte(line)})
+		if _, err := ns.publish(ctx, s, key, m); err != nil {
+			t.Fatal(err)
+		}
+		want[key] = fmt.Sprintf("[%d 0]", i)
+	}
+	st := ns.status(ctx, "n1", "0", func(s shardlog.Status) bool { return s.Error != "" })
+	if rows, err := ns.rows(ctx, "n1", "0", 0); err != nil || len(rows) == 0 {
+		t.Errorf("%d rows are served, %v", len(rows), err)
+	}
+	t.Log(st.Error)
+	if err := ns.get(ctx, "n1", "/readyz", nil); !errors.Is(err, wire.ErrUnavailable) {
+		t.Errorf("a full node is ready: %v", err)
+	}
+	ns.kill("n1")
+	ns.list["n1"].o.MaxSize = 0
+	ns.start("n1")
+	ns.same(ctx, want)
+	if err := ns.get(ctx, "n1", "/readyz", nil); err != nil {
+		t.Error(err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -75,6 +76,7 @@ func Start(ctx context.Context, c *shardlog.Cluster, o *Options) (*Node, error) 
 	n.server = server.New(nil, &server.Options{Token: o.Token, Logger: n.o.Logger, Handlers: n.handlers()})
 	n.ctx, n.stop = context.WithCancel(context.WithoutCancel(ctx))
 	n.assign(&m)
+	n.clean()
 	n.work.Go(func() {
 		for n.ctx.Err() == nil {
 			if err := c.Watch(n.ctx, func(m shardlog.Map) bool { n.assign(&m); return true }); n.ctx.Err() == nil {
@@ -116,6 +118,37 @@ func (n *Node) claim() error {
 			shardlog.ErrCluster, n.o.Folder, has.Node, has.Cluster, want.Node, want.Cluster)
 	}
 	return err
+}
+
+// left is the end of the names of files whose shards have left the node. They are kept for a day: a map of
+// the cluster that was restored from an older state may be wrong about it.
+const left = ".left"
+
+// putAside renames a file whose shard has left.
+func (n *Node) putAside(path string) {
+	if err := os.Rename(path, path+left); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		n.o.Logger.Warn("put a file aside", "error", err)
+	}
+}
+
+// clean puts files aside whose shards have left while the node was down, and deletes those that have been so
+// for a day.
+func (n *Node) clean() {
+	files, err := filepath.Glob(filepath.Join(n.o.Folder, "*.anndb"))
+	if err != nil {
+		return // of the pattern only
+	}
+	for _, path := range files {
+		if n.replica(strings.TrimSuffix(filepath.Base(path), ".anndb")) == nil {
+			n.putAside(path)
+		}
+	}
+	old, _ := filepath.Glob(filepath.Join(n.o.Folder, "*"+left))
+	for _, path := range old {
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+			_ = os.Remove(path)
+		}
+	}
 }
 
 // Close ends the node and closes its files.

@@ -42,6 +42,7 @@ func TestMain(m *testing.M) {
 type childOptions struct {
 	URL, ID, Folder, Address string
 	Snapshots                uint64 // messages between them
+	MaxSize                  int64
 }
 
 func child(text string) error {
@@ -73,7 +74,7 @@ func child(text string) error {
 func options(o childOptions) *node.Options {
 	return &node.Options{
 		ID: o.ID, Folder: o.Folder, Address: "http://" + o.Address, SnapshotMessages: o.Snapshots,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), DB: &db.Options{Maintenance: &maintenance.Policy{Manual: true}},
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), DB: &db.Options{MaxSize: o.MaxSize, Maintenance: &maintenance.Policy{Manual: true}},
 	}
 }
 
@@ -126,7 +127,7 @@ func (ns *nodes) start(id string) {
 			ns.t.Fatal(err)
 		}
 		l.Close()
-		p = &process{o: childOptions{ns.servers.URL(), id, filepath.Join(ns.folder, id), l.Addr().String(), snapshotEvery}}
+		p = &process{o: childOptions{ns.servers.URL(), id, filepath.Join(ns.folder, id), l.Addr().String(), snapshotEvery, 0}}
 		ns.list[id] = p
 		ns.t.Cleanup(func() {
 			ns.kill(id)
@@ -435,7 +436,27 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestKills has writers write while nodes and servers are killed, and compares all replicas at the end.
+// leader returns the server that leads the log of a shard.
+func (ns *nodes) leader(ctx context.Context, shard int) int {
+	ns.t.Helper()
+	for js := ns.objects(); ; time.Sleep(100 * time.Millisecond) {
+		short, cancel := context.WithTimeout(ctx, 2*time.Second)
+		stream, err := js.Stream(short, fmt.Sprintf("anndb_a_%d_1", shard))
+		cancel()
+		if err == nil && stream.CachedInfo().Cluster.Leader != "" {
+			var i int
+			if _, err := fmt.Sscanf(stream.CachedInfo().Cluster.Leader, "s%d", &i); err != nil {
+				ns.t.Fatal(err)
+			}
+			return i
+		}
+		if ctx.Err() != nil {
+			ns.t.Fatal(err)
+		}
+	}
+}
+
+// TestKills has writers write while nodes and leaders of logs are killed and paused, then all servers, and compares all replicas at the end.
 func TestKills(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -494,11 +515,25 @@ func TestKills(t *testing.T) {
 		ns.kill(id)
 		time.Sleep(300 * time.Millisecond)
 		ns.start(id)
-		server := round % 3
 		time.Sleep(700 * time.Millisecond)
-		ns.servers.Kill(server)
-		time.Sleep(time.Second)
-		ns.servers.Restart(server)
+		server := ns.leader(ctx, round%2)
+		switch round {
+		case 0:
+			ns.servers.Kill(server)
+			time.Sleep(time.Second)
+			ns.servers.Restart(server)
+		case 1:
+			ns.servers.Pause(server)
+			time.Sleep(3 * time.Second)
+			ns.servers.Resume(server)
+		default: // all at once
+			for i := range ns.servers.Len() {
+				ns.servers.Kill(i)
+			}
+			for i := range ns.servers.Len() {
+				ns.servers.Restart(i)
+			}
+		}
 	}
 	time.Sleep(2 * time.Second)
 	close(stop)

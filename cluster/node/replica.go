@@ -234,16 +234,14 @@ func (r *replica) failed(err error) {
 	}
 }
 
-// leave closes the file, and deletes it if the shard is not on this node any more.
+// leave closes the file, and puts it aside if the shard is not on this node any more.
 func (r *replica) leave() {
 	r.close()
 	r.mu.Lock()
 	gone := r.duty.shard.ID == ""
 	r.mu.Unlock()
 	if gone {
-		if err := os.Remove(r.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			r.logger.Warn("delete the file of a shard that has left", "error", err)
-		}
+		r.n.putAside(r.path())
 	}
 }
 
@@ -311,14 +309,24 @@ func (r *replica) at() position {
 	return r.open.at
 }
 
-// check compares the log with what the file has.
+// check compares the log with what the file has. It looks several times before it says that messages are
+// lost: a server that has just become the leader may not have read all of its own log yet.
 func (r *replica) check(ctx context.Context, log *shardlog.Log) error {
-	at := r.at()
-	last, err := log.Check(ctx, at.Sequence, at.Mark)
-	if err == nil {
-		r.change(func() { r.last = last })
+	for try := 0; ; try++ {
+		at := r.at()
+		last, err := log.Check(ctx, at.Sequence, at.Mark)
+		if err == nil {
+			r.change(func() { r.last = last })
+		}
+		if !errors.Is(err, shardlog.ErrLogLost) || try == 3 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(500 * time.Millisecond):
+		}
 	}
-	return err
 }
 
 // watch checks the log every second, and ends the round if it has lost messages.
@@ -343,10 +351,15 @@ var errWrongFile = errors.New("the file is none of the shard")
 // prepare opens the file and brings it to a position in the log of the duty.
 func (r *replica) prepare(ctx context.Context, d *duty) error {
 	if r.at().Shard == "" {
-		if _, err := os.Stat(r.path()); err == nil {
-			if err := r.openFile(ctx); err != nil {
-				return err
-			}
+		_, err := os.Stat(r.path())
+		if errors.Is(err, fs.ErrNotExist) { // unless the shard has come back
+			err = os.Rename(r.path()+left, r.path())
+		}
+		if err == nil {
+			err = r.openFile(ctx)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
 	at := r.at()

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/wire"
 )
@@ -50,6 +51,7 @@ func (n *Node) handlers() map[string]http.Handler {
 	out["GET /cluster/status"] = answer(func(*http.Request) (any, error) { return n.info(), nil })
 	out["GET /cluster/built"] = answer(n.built)
 	out["POST /cluster/snapshot"] = answer(n.snapshot)
+	out["GET /readyz"] = answer(n.ready)
 	out["GET /v1/files"] = answer(func(*http.Request) (any, error) {
 		files := wire.Files{Files: []string{}}
 		for id := range n.info().Shards {
@@ -252,6 +254,18 @@ func (n *Node) built(r *http.Request) (any, error) {
 		case <-time.After(timeout / 300):
 		}
 	}
+}
+
+// ready fails unless the node serves all of its shards, without an error.
+func (n *Node) ready(*http.Request) (any, error) {
+	for id, s := range n.info().Shards {
+		if s.State != shardlog.Following || s.Error != "" {
+			return nil, fmt.Errorf("%w: shard %s on node %s: %s %s", wire.ErrUnavailable, id, n.o.ID, s.State, s.Error)
+		}
+	}
+	return struct {
+		Status string `json:"status"`
+	}{"ok"}, nil
 }
 
 // snapshot stores one now.

@@ -38,6 +38,8 @@ func (c *Cluster) PutSnapshot(ctx context.Context, s *Snapshot, backup io.Reader
 
 // Snapshots returns the snapshots of a shard, the newest first.
 func (c *Cluster) Snapshots(ctx context.Context, shard string) (out []Snapshot, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	st, err := c.stores(ctx)
 	if err != nil {
 		return nil, err
