@@ -166,7 +166,7 @@ func (c *Cluster) stores(ctx context.Context) (*stores, error) {
 }
 
 func (c *Cluster) missing() error {
-	return fmt.Errorf("%w: %q (create it with anndb-cluster create)", ErrNoCluster, c.o.Cluster)
+	return fmt.Errorf("%w: %q (make it with anndb-cluster init)", ErrNoCluster, c.o.Cluster)
 }
 
 // store returns the name of a store of the cluster.

@@ -31,6 +31,7 @@ type commands struct {
 	Config string `short:"c" default:"." env:"ANNDB_CLUSTER" help:"The file cluster.json, or its folder."`
 
 	Up      upCmd      `cmd:"" help:"Start a whole cluster on this machine, in a folder, to try it."`
+	Init    initCmd    `cmd:"" help:"Make the map of a new cluster, whose nodes are started then."`
 	Node    nodeCmd    `cmd:"" help:"Run a node."`
 	Gateway gatewayCmd `cmd:"" help:"Run a gateway."`
 	Status  statusCmd  `cmd:"" help:"Show the shards and their replicas."`

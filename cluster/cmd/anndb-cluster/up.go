@@ -53,7 +53,7 @@ func (c *upCmd) Run(a *app) error {
 	body, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = c.make(a, path, &l)
+		err = c.prepare(path, &l)
 	case err == nil:
 		err = json.Unmarshal(body, &l)
 	}
@@ -112,11 +112,13 @@ func (c *upCmd) program() (string, error) {
 	return "", fmt.Errorf("%w (go install github.com/nats-io/nats-server/v2@latest makes it, --nats names it)", err)
 }
 
-// make writes the configuration of a new cluster.
-func (c *upCmd) make(a *app, path string, l *local) error {
-	if c.Shards < 1 || c.Nodes < 1 || c.Servers < 1 || c.Replicas < 1 || c.Replicas > c.Nodes {
-		return fmt.Errorf("%d shards with %d replicas on %d nodes, %d servers: want 1 or more, and as many nodes as "+
-			"replicas", c.Shards, c.Replicas, c.Nodes, c.Servers)
+// prepare writes the configuration of a new cluster.
+func (c *upCmd) prepare(path string, l *local) error {
+	if c.Servers < 1 {
+		return fmt.Errorf("%d servers of the log, want 1 or more", c.Servers)
+	}
+	if _, err := place(c.Shards, c.Replicas, make([]string, max(0, c.Nodes))); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(c.Folder, 0o700); err != nil {
 		return err
@@ -183,16 +185,51 @@ func freePorts(n int) (addresses []string, err error) {
 	return addresses, nil
 }
 
+// place gives each of n shards so many replicas, on nodes in turn.
+func place(n, replicas int, nodes []string) ([]shardlog.Shard, error) {
+	if n < 1 || replicas < 1 || replicas > len(nodes) {
+		return nil, fmt.Errorf("%d shards with %d replicas on %d nodes: want 1 or more, and as many nodes as replicas",
+			n, replicas, len(nodes))
+	}
+	shards := shardlog.Ranges(n)
+	for i := range shards {
+		for j := range replicas {
+			shards[i].Replicas = append(shards[i].Replicas, nodes[(i*replicas+j)%len(nodes)])
+		}
+	}
+	return shards, nil
+}
+
+// initCmd makes the map of a cluster.
+type initCmd struct {
+	Nodes    []string `arg:"" help:"Names of nodes."`
+	Shards   int      `default:"2"`
+	Replicas int      `default:"3" help:"Of each shard."`
+}
+
+func (c *initCmd) Run(a *app) error {
+	shards, err := place(c.Shards, c.Replicas, c.Nodes)
+	if err != nil {
+		return err
+	}
+	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
+		_, err := log.Create(ctx, shards)
+		return err
+	})
+}
+
 // startTime is how long the servers of the log may take to elect leaders.
 const startTime = time.Minute
 
-// create connects to the log, and makes the cluster unless it exists. Replicas of a shard are on nodes in turn.
+// create connects to the log, and makes the cluster unless it exists.
 func (c *upCmd) create(a *app, nodes int) (log *shardlog.Cluster, err error) {
-	shards := shardlog.Ranges(c.Shards)
-	for i := range shards {
-		for j := range c.Replicas {
-			shards[i].Replicas = append(shards[i].Replicas, nodeName((i*c.Replicas+j)%nodes))
-		}
+	var names []string
+	for i := range nodes {
+		names = append(names, nodeName(i))
+	}
+	shards, err := place(c.Shards, c.Replicas, names)
+	if err != nil {
+		return nil, err
 	}
 	for end := time.Now().Add(startTime); ; {
 		ctx, cancel := context.WithTimeout(a.ctx, startTime/6)
@@ -263,24 +300,21 @@ func (p *processes) end() {
 type statusCmd struct{}
 
 func (*statusCmd) Run(a *app) error {
-	log, err := a.connect()
-	if err != nil {
+	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
+		m, err := log.Map(ctx)
+		if err != nil {
+			return err
+		}
+		nodes, err := log.Nodes(ctx)
+		if err == nil {
+			status(a.out, &m, nodes)
+		}
 		return err
-	}
-	defer log.Close()
-	m, err := log.Map(a.ctx)
-	if err != nil {
-		return err
-	}
-	nodes, err := log.Nodes(a.ctx)
-	if err != nil {
-		return err
-	}
-	return status(a.out, &m, nodes)
+	})
 }
 
 // status prints a line for each replica.
-func status(w io.Writer, m *shardlog.Map, nodes []shardlog.NodeInfo) error {
+func status(w io.Writer, m *shardlog.Map, nodes []shardlog.NodeInfo) {
 	known := map[string]shardlog.NodeInfo{}
 	for _, n := range nodes {
 		known[n.ID] = n
@@ -305,5 +339,4 @@ func status(w io.Writer, m *shardlog.Map, nodes []shardlog.NodeInfo) error {
 			fmt.Fprintf(w, "  %s %s %s, applied %d of %d %s\n", id, n.Address, state, st.Sequence, st.Last, st.Error)
 		}
 	}
-	return nil
 }
