@@ -175,8 +175,11 @@ var routes = []route{
 var notBuilt = map[string]string{
 	"GET " + collection + "/map":                   "ask a node",
 	"GET " + collection + "/recall.svg":            "ask a node",
+	"PATCH " + collection:                          "make another collection",
+	"PATCH " + collection + "/indexes/{index}":     "name the index in requests",
 	"POST /v1/files/{file}/check":                  "ask each node",
 	"POST /v1/files/{file}/maintain":               "nodes maintain their indexes by themselves",
+	"POST /v1/files/{file}/compact":                "nodes compact their files by themselves",
 	"GET /v1/files/{file}/backup":                  "use anndb-cluster backup",
 	"POST /v1/vector_stores/{store}/search":        "use the routes of files",
 	"POST /v1/vector_stores/{store}/files":         "use the routes of files",

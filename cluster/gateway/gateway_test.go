@@ -499,6 +499,33 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestRoutes asks for every route that a server describes: the gateway answers, not the server, which has no files.
+func TestRoutes(t *testing.T) {
+	b := newBed(t, 1, 1, nil)
+	_, body := b.send(t, "GET", "/openapi.json", "")
+	var described struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	must(t, json.Unmarshal([]byte(body), &described))
+	asked := 0
+	for path, methods := range described.Paths {
+		if !strings.HasPrefix(path, "/v1/") {
+			continue
+		}
+		for method := range methods {
+			at := strings.NewReplacer("{file}", "c", "{collection}", "none", "{", "", "}", "").Replace(path)
+			answer, body := b.send(t, strings.ToUpper(method), at, "{}")
+			if strings.Contains(body, "GET /v1/files lists them") || answer.StatusCode == http.StatusMethodNotAllowed {
+				t.Errorf("%s %s: %s %s", method, at, answer.Status, body)
+			}
+			asked++
+		}
+	}
+	if asked < 20 {
+		t.Errorf("%d routes", asked)
+	}
+}
+
 // TestIndexes builds and drops an index in all shards.
 func TestIndexes(t *testing.T) {
 	b := newBed(t, 2, 2, nil)
