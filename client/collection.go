@@ -63,7 +63,7 @@ func (c Collection) SearchBatch(
 	in := wire.NewSearch(cmp.Or(o, &db.SearchOptions{}))
 	in.Queries = forms(queries)
 	return fetch(ctx, c.f.c, ask(c.path+"/search", in), func(out *wire.Results) ([]db.Result, error) {
-		return all(out.Results, (*wire.Result).Get)
+		return wire.All(out.Results, (*wire.Result).Get)
 	})
 }
 
@@ -91,7 +91,7 @@ func (c Collection) PredictBatch(
 	in := wire.NewPredict(cmp.Or(o, &db.PredictOptions{}))
 	in.Queries = forms(queries)
 	list := func(out *wire.PredictionsList) ([]db.Predictions, error) {
-		return all(out.Results, (*wire.Predictions).Get)
+		return wire.All(out.Results, (*wire.Predictions).Get)
 	}
 	return fetch(ctx, c.f.c, ask(c.path+"/predict", in), list)
 }
@@ -106,7 +106,7 @@ func (c Collection) SetSchema(ctx context.Context, schema db.Schema) error {
 // Indexes describes the indexes of the collection, by name.
 func (c Collection) Indexes(ctx context.Context) ([]index.Info, error) {
 	return fetch(ctx, c.f.c, get(c.path+"/indexes"), func(out *wire.Indexes) ([]index.Info, error) {
-		return all(out.Indexes, (*wire.Index).Get)
+		return wire.All(out.Indexes, (*wire.Index).Get)
 	})
 }
 

@@ -26,7 +26,7 @@ func (f File) Collection(name string) Collection {
 // Collections lists the collections in order of creation.
 func (f File) Collections(ctx context.Context) ([]db.CollectionInfo, error) {
 	return fetch(ctx, f.c, get(f.path+"/collections"), func(out *wire.Collections) ([]db.CollectionInfo, error) {
-		return all(out.Collections, (*wire.Collection).Get)
+		return wire.All(out.Collections, (*wire.Collection).Get)
 	})
 }
 

@@ -63,18 +63,6 @@ func fetch[Form, T any](
 	return of(&form)
 }
 
-// all returns what get makes of each form.
-func all[Form, T any](list []Form, get func(*Form) (T, error)) ([]T, error) {
-	out := make([]T, len(list))
-	for i := range list {
-		var err error
-		if out[i], err = get(&list[i]); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
 // call sends a request and decodes the answer into out, unless that is nil.
 func (c *Client) call(ctx context.Context, r *request, out any) error {
 	return c.do(ctx, r, func(answer *http.Response) error {

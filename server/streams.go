@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -44,10 +45,10 @@ func exportRows(c *call) error {
 		schema := rows.Schema(&info)
 		schema.Base64 = form == "base64"
 		for lines, err := range ahead(chunks(coll.Rows(c.ctx, where), schema, most)) {
-			if err != nil {
-				return err
+			if err = cmp.Or(err, c.ctx.Err()); err == nil {
+				err = c.sendLines(lines)
 			}
-			if err := c.sendLines(lines); err != nil {
+			if err != nil {
 				return err
 			}
 		}

@@ -80,12 +80,12 @@ func (ch *Change) Apply(tx *db.Tx) (string, error) {
 	case wire.Put:
 		err = coll.Put(ch.row)
 	case wire.Insert:
-		var has bool // known here, and not only at the commit
-		if has, err = coll.Has(ch.key); has {
-			return "", fmt.Errorf("%w: collection %q: key %.40q", db.ErrExists, ch.coll, ch.key)
-		}
-		if err == nil {
+		var has bool
+		if has, err = coll.Has(ch.key); err == nil {
 			err = coll.Insert(ch.row)
+		}
+		if err == nil && has { // known here, and not only at the commit
+			err = fmt.Errorf("%w: collection %q: key %.40q", db.ErrExists, ch.coll, ch.key)
 		}
 	case wire.Update:
 		err = ch.update(tx)

@@ -230,15 +230,9 @@ type Indexes struct {
 }
 
 // NewIndexes returns the form of descriptions.
-func NewIndexes(list []index.Info) (Indexes, error) {
-	out := Indexes{Indexes: make([]Index, len(list))}
-	for i := range list {
-		var err error
-		if out.Indexes[i], err = NewIndex(&list[i]); err != nil {
-			return out, err
-		}
-	}
-	return out, nil
+func NewIndexes(list []index.Info) (out Indexes, err error) {
+	out.Indexes, err = All(list, NewIndex)
+	return out, err
 }
 
 // Stats is a db.Stats.
@@ -330,21 +324,10 @@ func (s *Stats) Get() (out db.Stats, err error) {
 			Last: maintenance.Step(m.Last), Error: m.Error,
 		},
 	}
-	for i := range s.Collections.Collections {
-		c, err := s.Collections.Collections[i].Get()
-		if err != nil {
-			return out, err
-		}
-		out.Collections = append(out.Collections, c)
+	if out.Collections, err = All(s.Collections.Collections, (*Collection).Get); err == nil {
+		out.Indexes, err = All(s.Indexes.Indexes, (*Index).Get)
 	}
-	for i := range s.Indexes.Indexes {
-		x, err := s.Indexes.Indexes[i].Get()
-		if err != nil {
-			return out, err
-		}
-		out.Indexes = append(out.Indexes, x)
-	}
-	return out, nil
+	return out, err
 }
 
 // Count is a request for the number of rows that a filter selects.

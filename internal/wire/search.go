@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,20 +41,14 @@ func (q *Query) Get() (db.Query, error) {
 }
 
 // asked returns the queries of a request, which has one or a list of them.
-func asked(one *Query, list []Query) (queries []db.Query, err error) {
+func asked(one *Query, list []Query) ([]db.Query, error) {
 	if list == nil {
 		list = []Query{*one}
 	} else if one.Vector != nil || one.Features != nil || one.Text != "" ||
 		one.Key.Text != "" || one.Key.Bytes != nil {
 		return nil, fmt.Errorf(`%w: a query, and "queries"`, ErrJSON)
 	}
-	queries = make([]db.Query, len(list))
-	for i := range list {
-		if queries[i], err = list[i].Get(); err != nil {
-			return nil, err
-		}
-	}
-	return queries, nil
+	return All(list, (*Query).Get)
 }
 
 // UnmarshalQuery is Unmarshal of a request that has the query q. Its vector is not read by encoding/json, which
@@ -269,46 +264,34 @@ func NewResult(r *db.Result, stats bool) *Result {
 	}
 	for i := range r.Hits {
 		h := &r.Hits[i]
-		hit := Hit{
+		payload := NewKey(h.Payload)
+		out.Hits[i] = Hit{
 			Key: NewKey(h.Key), Row: h.Row, Distance: h.Distance, Score: h.Score, Places: (*Places)(h.Places),
-			Labels: h.Labels, Text: h.Text, Attributes: h.Attributes, Why: NewReason(h.Why),
+			Labels: h.Labels, Text: h.Text, Payload: payload.Text, PayloadBase64: payload.Bytes,
+			Attributes: h.Attributes, Why: NewReason(h.Why),
 		}
-		if key := NewKey(h.Payload); key.Bytes == nil {
-			hit.Payload = key.Text
-		} else {
-			hit.PayloadBase64 = key.Bytes
-		}
-		out.Hits[i] = hit
 	}
 	return out
 }
 
 // Get returns the result.
 func (r *Result) Get() (out db.Result, err error) {
-	out = db.Result{Hits: make([]db.Hit, len(r.Hits)), Index: r.Index}
+	out.Index = r.Index
 	if r.Stats != nil {
 		out.Stats = *r.Stats
 	}
-	for i := range r.Hits {
-		h := &r.Hits[i]
-		key, err := h.Key.Get()
-		if err != nil {
-			return out, err
-		}
-		why, err := h.Why.Get()
-		if err != nil {
-			return out, err
-		}
-		payload, err := Key{Text: h.Payload, Bytes: h.PayloadBase64}.Get()
-		if err != nil {
-			return out, err
-		}
-		out.Hits[i] = db.Hit{
-			Key: key, Row: h.Row, Distance: h.Distance, Score: h.Score, Places: (*rank.Places)(h.Places),
-			Labels: h.Labels, Text: h.Text, Payload: payload, Attributes: h.Attributes, Why: why,
-		}
-	}
-	return out, nil
+	out.Hits, err = All(r.Hits, (*Hit).get)
+	return out, err
+}
+
+func (h *Hit) get() (db.Hit, error) {
+	key, err := h.Key.Get()
+	why, whyErr := h.Why.Get()
+	payload, payloadErr := Key{Text: h.Payload, Bytes: h.PayloadBase64}.Get()
+	return db.Hit{
+		Key: key, Row: h.Row, Distance: h.Distance, Score: h.Score, Places: (*rank.Places)(h.Places),
+		Labels: h.Labels, Text: h.Text, Payload: payload, Attributes: h.Attributes, Why: why,
+	}, errors.Join(err, whyErr, payloadErr)
 }
 
 // Predict is a request for the labels of a query, or of each of Queries.

@@ -46,6 +46,18 @@ func Unmarshal(body []byte, into any) error {
 	return nil
 }
 
+// All returns what of makes of each element: forms, or what forms stand for.
+func All[In, Out any](list []In, of func(*In) (Out, error)) ([]Out, error) {
+	out := make([]Out, len(list))
+	for i := range list {
+		var err error
+		if out[i], err = of(&list[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // Key is the key of a row: a text, or bytes that are none in base64.
 type Key struct {
 	Text  string `json:"key,omitempty"`
