@@ -119,6 +119,9 @@ func (g *Group) each(ctx context.Context, f func(i int) error) error {
 
 // Info describes the rows of all parts as those of one collection, with the name of the first one.
 func (g *Group) Info() db.CollectionInfo {
+	if len(g.infos) == 0 {
+		return db.CollectionInfo{}
+	}
 	out := g.infos[0]
 	for _, x := range g.infos[1:] {
 		out.Live, out.Rows, out.Sealed = out.Live+x.Live, out.Rows+x.Rows, out.Sealed+x.Sealed
@@ -223,6 +226,9 @@ type self struct {
 // resolve reads the row of a query by key, and counts the terms of a text.
 func (g *Group) resolve(ctx context.Context, asked db.Query) (q query, err error) {
 	q.Query = asked
+	if len(g.parts) == 0 {
+		return q, fmt.Errorf("%w: a group without collections", db.ErrClosed)
+	}
 	if q.Key != nil {
 		if q.Vector != nil || q.features() {
 			return q, fmt.Errorf("%w: a query with a key and a vector or features", fail.Option)
