@@ -1,5 +1,5 @@
-// Package group searches several collections, of one file or of several, as one: the answers are those of one
-// collection that has the rows of all, in the order of the parts. The guide says what is exact.
+// Package group searches several collections, of one file or of several, as one: the answers are those
+// of one collection that has the rows of all, in the order of the parts. The guide says what is exact.
 package group
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/anndb/anndb/internal/par"
 )
 
-// Group is several collections with the same schema, safe for concurrent use. Keys should be unique in all of
-// them: of several rows with one key Get finds that of the first part.
+// Group is several collections with the same schema, safe for concurrent use. Keys should be unique in
+// all of them: of several rows with one key Get finds that of the first part.
 type Group struct {
 	parts []Part
 	infos []db.CollectionInfo
@@ -35,7 +35,8 @@ type Source struct {
 	Collection string
 }
 
-// Open returns a group of collections in their latest state: it holds one snapshot of each file until Release.
+// Open returns a group of collections in their latest state: it holds one snapshot of each file until
+// Release.
 func Open(ctx context.Context, sources ...Source) (g *Group, err error) {
 	snapshots := map[*db.DB]*db.Snapshot{}
 	var held []*db.Snapshot
@@ -62,8 +63,8 @@ func Open(ctx context.Context, sources ...Source) (g *Group, err error) {
 	return g, err
 }
 
-// New returns a group of parts. The schemas of all must be equal, but for their Weight, Float32, Numbering and
-// Meta, which are those of the first one.
+// New returns a group of parts. The schemas of all must be equal, but for their Weight, Float32,
+// Numbering and Meta, which are those of the first one.
 func New(ctx context.Context, parts ...Part) (*Group, error) {
 	if len(parts) == 0 {
 		return nil, fmt.Errorf("%w: a group without collections", fail.Option)
@@ -183,8 +184,8 @@ func (g *Group) Labels(ctx context.Context) (map[string]int, error) {
 	return out, err
 }
 
-// filters returns a filter for each part, which would refuse attributes that only rows of others have. What no
-// part knows is left for the first one to refuse.
+// filters returns a filter for each part, which would refuse attributes that only rows of others have.
+// What no part knows is left for the first one to refuse.
 func (g *Group) filters(f *filter.Filter) []*filter.Filter {
 	out := make([]*filter.Filter, len(g.parts))
 	if f == nil {
@@ -217,7 +218,8 @@ type query struct {
 	beside []float32 // the vector next to features
 }
 
-// self is a row by its part and key: two answers of a part may be those of replicas, with other numbers.
+// self is a row by its part and key: two answers of a part may be those of replicas, with other
+// numbers.
 type self struct {
 	part int
 	key  []byte
@@ -263,8 +265,8 @@ func (g *Group) resolve(ctx context.Context, asked db.Query) (q query, err error
 // features reports whether the query has features.
 func (q *query) features() bool { return q.Sparse.Len() > 0 || len(q.Features) > 0 || q.Text != "" }
 
-// unknown returns the features that no row of any of n parts has ever had; of returns those of a part, false if
-// it was not asked.
+// unknown returns the features that no row of any of n parts has ever had; of returns those of a part,
+// false if it was not asked.
 func unknown(n int, of func(i int) ([]string, bool)) (out []string) {
 	asked := false
 	for i := range n {

@@ -3,6 +3,7 @@ package group_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -50,7 +51,7 @@ type bed struct {
 
 // newBed draws rows in parts, some of them changed and deleted, and indexes of some parts.
 func newBed(t *rapid.T, dir string) *bed {
-	form := rapid.SampledFrom([]string{"l2", "float32", "cosine", "ip", "sparse", "text", "pairs"}).Draw(t, "form")
+	form := rapid.SampledFrom(slices.Sorted(maps.Keys(forms))).Draw(t, "form")
 	n := rapid.IntRange(1, 5).Draw(t, "parts")
 	b := &bed{t: t, rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)), s: forms[form]}
 	b.files = append(b.files, b.open(dir))
@@ -77,7 +78,8 @@ func newBed(t *rapid.T, dir string) *bed {
 func (b *bed) open(dir string) *db.DB {
 	at, err := os.MkdirTemp(dir, "")
 	dbtest.Must(b.t, err)
-	d, err := dbtest.Open(b.t.Context(), filepath.Join(at, "a.anndb"), &db.Options{NoSync: true, MapReserve: 1 << 24})
+	o := &db.Options{NoSync: true, MapReserve: 1 << 24}
+	d, err := dbtest.Open(b.t.Context(), filepath.Join(at, "a.anndb"), o)
 	dbtest.Must(b.t, err)
 	return d
 }
@@ -242,7 +244,8 @@ func hits(list []db.Hit) string {
 	return s.String()
 }
 
-// TestSearch: a search of parts finds what a search of one collection with the rows of all finds, bit for bit.
+// TestSearch: a search of parts finds what a search of one collection with the rows of all finds, bit
+// for bit.
 func TestSearch(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {

@@ -145,8 +145,8 @@ func TestRefused(t *testing.T) {
 		t.Error(err)
 	}
 	other, _ := open(t, 1, db.Schema{Dim: 3})
-	if _, err := group.Open(t.Context(), sources[0], group.Source{DB: other[0], Collection: "c"}); !errors.Is(err,
-		db.ErrInvalid) {
+	another := group.Source{DB: other[0], Collection: "c"}
+	if _, err := group.Open(t.Context(), sources[0], another); !errors.Is(err, db.ErrInvalid) {
 		t.Error(err)
 	}
 	if _, err := group.Open(t.Context(), group.Source{}); !errors.Is(err, db.ErrClosed) {
@@ -166,7 +166,8 @@ func TestRefused(t *testing.T) {
 	if _, err := group.Open(t.Context()); !errors.Is(err, db.ErrInvalid) {
 		t.Error(err)
 	}
-	if _, err := group.Open(t.Context(), group.Source{DB: files[0], Collection: "none"}); !errors.Is(err, db.ErrNotFound) {
+	none := group.Source{DB: files[0], Collection: "none"}
+	if _, err := group.Open(t.Context(), none); !errors.Is(err, db.ErrNotFound) {
 		t.Error(err)
 	}
 }

@@ -9,19 +9,20 @@ import (
 	"github.com/anndb/anndb/db/internal/grouped"
 )
 
-// Part is one of the collections of a Group, in one state. All questions and answers are plain data, except for
-// functions of filters (filter.Func, db.Collection.RowFilter), so that a part may be elsewhere. Calls come from
-// several goroutines at once.
+// Part is one of the collections of a Group, in one state. All questions and answers are plain data,
+// except for functions of filters (filter.Func, db.Collection.RowFilter), so that a part may be
+// elsewhere. Calls come from several goroutines at once.
 type Part interface {
 	// Info describes the collection.
 	Info(ctx context.Context) (db.CollectionInfo, error)
-	// Terms counts the rows that have the terms of a query, in a collection of texts. Only ask.Stored is set.
+	// Terms counts the rows that have the terms of a query, in a collection of texts. Only ask.Stored is
+	// set.
 	Terms(ctx context.Context, q db.Query, ask *Ask) (Terms, error)
-	// Search finds the best o.K rows by each part of a query, all within the radius if K is zero, in any order.
-	// The query has no key, and the options no After.
+	// Search finds the best o.K rows by each part of a query, all within the radius if K is zero, in any
+	// order. The query has no key, and the options no After.
 	Search(ctx context.Context, q db.Query, o *db.SearchOptions, ask *Ask) (Answer, error)
-	// Model describes a label model, the default one without a name, and Evidence returns what that of the options
-	// says of a query. The options have Params, the query has no key.
+	// Model describes a label model, the default one without a name, and Evidence returns what that of the
+	// options says of a query. The options have Params, the query has no key.
 	Model(ctx context.Context, index string) (Model, error)
 	Evidence(ctx context.Context, q db.Query, o *db.PredictOptions, ask *Ask) (Evidence, error)
 	// Rows returns the rows that have the keys, without the others.
@@ -31,9 +32,9 @@ type Part interface {
 	Labels(ctx context.Context) (map[string]int, error)
 }
 
-// Ask is what a search asks of a part besides the query and the options, Terms the statistics of the terms of
-// a query, Found what orders a hit among those of other parts. Model and Evidence are those of label models of
-// kind lcif. They have the names of their fields in JSON.
+// Ask is what a search asks of a part besides the query and the options, Terms the statistics of the
+// terms of a query, Found what orders a hit among those of other parts. Model and Evidence are those of
+// label models of kind lcif. They have the names of their fields in JSON.
 type (
 	Ask      = grouped.Ask
 	Terms    = grouped.Terms
@@ -46,12 +47,13 @@ type (
 type Answer struct {
 	db.Result
 	Found []Found // of each hit
-	// Full is set if the hits have what the options include. Otherwise the group reads the rows of those that it
-	// returns.
+	// Full is set if the hits have what the options include. Otherwise the group reads the rows of those
+	// that it returns.
 	Full bool
 }
 
-// Of returns a collection as a part of a group, in the state that the handle sees: make it from a snapshot.
+// Of returns a collection as a part of a group, in the state that the handle sees: make it from a
+// snapshot.
 func Of(c db.Collection) Part { return local{c} }
 
 // local is a collection of this process.

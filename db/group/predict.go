@@ -81,10 +81,11 @@ func (g *Group) models(ctx context.Context, index string) (*models, error) {
 	return m, nil
 }
 
-// Predict predicts the labels of a query by label models of kind lcif that have the same name in all parts, as
-// one model of all their rows with the parameters of the first part's does: neighbors are the nearest of all
-// parts, and sums, which are integers, are added. Probabilities are those of one model, so there are none:
-// MinProbability and Recall are refused, and labels are chosen by thresholds, as with db.PredictOptions.Params.
+// Predict predicts the labels of a query by label models of kind lcif that have the same name in all
+// parts, as one model of all their rows with the parameters of the first part's does: neighbors are the
+// nearest of all parts, and sums, which are integers, are added. Probabilities are those of one model,
+// so there are none: MinProbability and Recall are refused, and labels are chosen by thresholds, as
+// with db.PredictOptions.Params.
 func (g *Group) Predict(
 	ctx context.Context, q db.Query, o *db.PredictOptions,
 ) (out db.Predictions, err error) {
@@ -95,8 +96,8 @@ func (g *Group) Predict(
 		return g.only.Predict(ctx, q, o)
 	}
 	if o.MinProbability != 0 || o.Recall != 0 || o.Explain || o.Frequent {
-		return out, fmt.Errorf("%w: a prediction over %d collections has no probabilities, reasons and frequent labels",
-			fail.Option, len(g.parts))
+		return out, fmt.Errorf("%w: a prediction over %d collections has no probabilities, reasons and frequent "+
+			"labels", fail.Option, len(g.parts))
 	}
 	m, err := g.models(ctx, o.Index)
 	if err != nil {
@@ -208,8 +209,8 @@ type feature struct {
 }
 
 // features returns the features of the query, those that a model knows first, in the order in which one
-// collection would number them: those of the first part, then others of the next. Numbered features have the
-// same number in all.
+// collection would number them: those of the first part, then others of the next. Numbered features
+// have the same number in all.
 func (p *prediction) features() (all []*feature) {
 	known := map[string]*feature{}
 	for i := range p.evidence {

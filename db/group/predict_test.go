@@ -23,8 +23,8 @@ func predicted(p *db.Predictions) string {
 		fmt.Fprintf(&s, "%s %x %t\n", l.Label, math.Float32bits(l.Score), l.Predicted)
 	}
 	st := &p.Stats
-	fmt.Fprintf(&s, "%d neighbors, %d and %d labels, %t, %v", st.Neighbors, st.Instance, st.Feature, st.NoEvidence,
-		st.Unknown)
+	fmt.Fprintf(&s, "%d neighbors, %d and %d labels, %t, %v",
+		st.Neighbors, st.Instance, st.Feature, st.NoEvidence, st.Unknown)
 	return s.String()
 }
 
@@ -36,8 +36,8 @@ func TestPredict(t *testing.T) {
 		b := newBed(t, dir)
 		defer b.close()
 		p := lcif.Params{
-			K: 1 + b.rng.IntN(12), Alpha: []float64{0, 2, 0.5}[b.rng.IntN(3)], Beta: []float64{0, 2, 1.7}[b.rng.IntN(3)],
-			Lambda: []float64{0, 0.3, 1}[b.rng.IntN(3)],
+			K: 1 + b.rng.IntN(12), Alpha: []float64{0, 2, 0.5}[b.rng.IntN(3)],
+			Beta: []float64{0, 2, 1.7}[b.rng.IntN(3)], Lambda: []float64{0, 0.3, 1}[b.rng.IntN(3)],
 		}
 		if b.rng.IntN(2) > 0 {
 			p.Thresholds = &labels.Thresholds{Single: 0.3, KeepTop: b.rng.IntN(2) == 0}
@@ -81,7 +81,7 @@ func TestPredict(t *testing.T) {
 		defer g.Release()
 		for i := range 20 {
 			q := b.query(1)
-			o := db.PredictOptions{Index: "labels", Params: &p, Top: []int{0, 2}[b.rng.IntN(2)], Set: b.rng.IntN(2) > 0}
+			o := db.PredictOptions{Index: "labels", Params: &p, Top: 2 * b.rng.IntN(2), Set: b.rng.IntN(2) > 0}
 			if b.rng.IntN(4) == 0 {
 				o.Where = filter.Range("n", 1, 3)
 			}

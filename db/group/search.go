@@ -23,8 +23,9 @@ type Result struct {
 // defaultK is that of db.SearchOptions.
 const defaultK = 10
 
-// Search finds the rows nearest to the query in all parts, as db.Collection.Search does in one collection that
-// has the rows of all in the order of the parts. Result.Stats has the work of all parts.
+// Search finds the rows nearest to the query in all parts, as db.Collection.Search does in one
+// collection that has the rows of all in the order of the parts. Result.Stats has the work of all
+// parts.
 func (g *Group) Search(ctx context.Context, q db.Query, o *db.SearchOptions) (res Result, err error) {
 	if o == nil {
 		o = &db.SearchOptions{}
@@ -98,8 +99,8 @@ func few(depth, parts int) int {
 	return min(depth, max(fewRows, int(math.Ceil(share+spread*math.Sqrt(share)))))
 }
 
-// find asks the parts, and returns the rows that the vector of the query finds in all of them and those that
-// its features find, the best first.
+// find asks the parts, and returns the rows that the vector of the query finds in all of them and those
+// that its features find, the best first.
 func (s *search) find(ctx context.Context) (near, match []place, err error) {
 	todo, filters := make([]bool, len(s.answers)), s.g.filters(s.o.Where)
 	for i := range todo {
@@ -161,8 +162,8 @@ func (s *search) merge(order func(f *Found) (float64, bool)) (all []place) {
 	return all
 }
 
-// mayHaveMore reports whether a part that was asked for so many rows may have others among the best of all:
-// all that it has found are.
+// mayHaveMore reports whether a part that was asked for so many rows may have others among the best of
+// all: all that it has found are.
 func (s *search) mayHaveMore(part, asked int, all []place) bool {
 	n := 0
 	for _, x := range all[:min(s.depth, len(all))] {
@@ -191,8 +192,8 @@ func (s *search) withoutSelf(all []place) []place {
 	})
 }
 
-// byOne returns the rows that the only part of the query has found, in the order of their distances as users
-// see them: of some that differ by rounding only, the first row comes first.
+// byOne returns the rows that the only part of the query has found, in the order of their distances as
+// users see them: of some that differ by rounding only, the first row comes first.
 func (s *search) byOne(near, match []place) []place {
 	var all []place
 	if len(near) > 0 {
@@ -205,7 +206,8 @@ func (s *search) byOne(near, match []place) []place {
 	return all[:s.most(all)]
 }
 
-// byBoth returns the rows that either part of the query has found, in the order of their scores by both.
+// byBoth returns the rows that either part of the query has found, in the order of their scores by
+// both.
 func (s *search) byBoth(near, match []place) (all []place) {
 	near = s.withoutSelf(near)
 	s.sortByScore(match)

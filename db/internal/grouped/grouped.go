@@ -1,5 +1,5 @@
-// Package grouped is the seam between package db and package group: what a search of several collections
-// asks of one of them. Everything is plain data, since a part may be elsewhere.
+// Package grouped is the seam between package db and package group: what a search of several
+// collections asks of one of them. Everything is plain data, since a part may be elsewhere.
 package grouped
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/anndb/anndb/query/lcif"
 )
 
-// Ask is what a search asks of a part besides the query and the options, whose K is how many rows each part
-// of the query finds.
+// Ask is what a search asks of a part besides the query and the options, whose K is how many rows each
+// part of the query finds.
 type Ask struct {
 	// Terms are the statistics of all parts for the terms of the query, in collections of texts.
 	Terms *Terms `json:"terms,omitempty"`
@@ -23,8 +23,8 @@ type Ask struct {
 	Named bool `json:"named,omitempty"`
 }
 
-// Terms are what BM25 needs to know of the rows: their number and the sum of their lengths, of those that have
-// terms, and how many have each term of a query.
+// Terms are what BM25 needs to know of the rows: their number and the sum of their lengths, of those
+// that have terms, and how many have each term of a query.
 type Terms struct {
 	Rows   int            `json:"rows"`
 	Length float64        `json:"length"`
@@ -45,35 +45,35 @@ func (t *Terms) Add(o *Terms) {
 
 // Found says where a hit belongs among those of other parts.
 type Found struct {
-	// Near orders the rows that the vector of the query finds, the nearest first; nil for others. Match does
-	// that for the rows that its features find, the best last: the score of BM25, or the cosine.
+	// Near orders the rows that the vector of the query finds, the nearest first; nil for others. Match
+	// does that for the rows that its features find, the best last: the score of BM25, or the cosine.
 	Near  *float32 `json:"near,omitempty"`
 	Match *float64 `json:"match,omitempty"`
-	// HasVector, Distance and Score are those of queries of both: what the two parts of the query say of the
-	// row, whichever has found it. The distance is as users see it.
+	// HasVector, Distance and Score are those of queries of both: what the two parts of the query say of
+	// the row, whichever has found it. The distance is as users see it.
 	HasVector bool    `json:"has_vector,omitempty"`
 	Distance  float32 `json:"distance,omitempty"`
 	Score     float32 `json:"score,omitempty"`
 }
 
-// Search searches a db.Collection for a db.Query by *db.SearchOptions, sets a *db.Result to the rows that
-// either part of the query finds, in no order, and returns what else there is to know of each hit. CountTerms
-// counts the terms of the query. Package db sets both.
+// Search searches a db.Collection for a db.Query by *db.SearchOptions, sets a *db.Result to the rows
+// that either part of the query finds, in no order, and returns what else there is to know of each hit.
+// CountTerms counts the terms of the query. Package db sets both.
 var (
 	Search     func(ctx context.Context, of, query, options any, ask *Ask, result any) ([]Found, error)
 	CountTerms func(ctx context.Context, of, query any, ask *Ask) (Terms, error)
 )
 
-// Model is what predictions by several label models of kind lcif need to know of one: its parameters, whose
-// thresholds are in the order of Labels, and how many of its rows have each label.
+// Model is what predictions by several label models of kind lcif need to know of one: its parameters,
+// whose thresholds are in the order of Labels, and how many of its rows have each label.
 type Model struct {
 	Params lcif.Params `json:"params"`
 	Labels []string    `json:"labels"`
 	Rows   []int       `json:"rows"`
 }
 
-// Evidence is what a label model says of a query. Labels are numbers of those of its Model or, if there are
-// Names, of these: the model may be that of another replica.
+// Evidence is what a label model says of a query. Labels are numbers of those of its Model or, if there
+// are Names, of these: the model may be that of another replica.
 type Evidence struct {
 	Names []string `json:"names,omitempty"`
 	// Features are those of the query, in the order of their numbers in the collection.
@@ -84,8 +84,8 @@ type Evidence struct {
 	Unknown []string       `json:"unknown,omitempty"`
 }
 
-// Feature is a feature of a query with its sums, which are integers, so that those of several models add up to
-// those of one (labels.FeatureLabels).
+// Feature is a feature of a query with its sums, which are integers, so that those of several models
+// add up to those of one (labels.FeatureLabels).
 type Feature struct {
 	Name   string         `json:"name"`
 	Number uint32         `json:"number"`

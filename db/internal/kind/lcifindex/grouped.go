@@ -14,8 +14,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// InGroup implements kind.GroupPredictor. Only models that leave values as they are have sums that add up with
-// those of others: weights of features depend on all rows.
+// InGroup implements kind.GroupPredictor. Only models that leave values as they are have sums that add
+// up with those of others: weights of features depend on all rows.
 func (m *labelModel) InGroup() (out grouped.Model, err error) {
 	if m.idf != nil || m.scale != nil || m.view.Keep != nil {
 		return out, fmt.Errorf("%w: a label model of %q weighs or selects features by the rows of this collection "+
