@@ -52,6 +52,7 @@ type fakeNode struct {
 	delay   atomic.Int64   // of answers
 	down    atomic.Bool    // answers 503
 	ended   chan struct{}
+	status  shardlog.Status // that it announces
 }
 
 // bed is a cluster with a gateway and a client.
@@ -254,7 +255,7 @@ func (f *fake) Nodes(context.Context) (out []shardlog.NodeInfo, _ error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for id, n := range f.nodes {
-		out = append(out, shardlog.NodeInfo{ID: id, Address: n.http.URL})
+		out = append(out, shardlog.NodeInfo{ID: id, Address: n.http.URL, Shards: map[string]shardlog.Status{n.shard: n.status}})
 	}
 	return out, nil
 }

@@ -40,6 +40,9 @@ type Options struct {
 	Logged bool
 	// Deadline is how long a shard may take to answer a read, 10 s. Streams have none.
 	Deadline time.Duration
+	// MaxBehind is how many messages of a log a majority of the replicas may not have applied yet, 10,000;
+	// then the shard takes no writes.
+	MaxBehind uint64
 }
 
 // Headers of requests and answers.
@@ -79,6 +82,7 @@ func New(name string, c Cluster, o *Options) *Gateway {
 	g.budget.tenths.Store(mostBudget)
 	g.o.Logger = cmp.Or(g.o.Logger, slog.Default())
 	g.o.Deadline = cmp.Or(g.o.Deadline, 10*time.Second)
+	g.o.MaxBehind = cmp.Or(g.o.MaxBehind, 10_000)
 	if g.o.HTTP == nil {
 		g.o.HTTP = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
 	}
@@ -90,6 +94,7 @@ type view struct {
 	shardlog.Map
 
 	addresses map[string]string // of nodes
+	refused   map[string]error  // why shards take no writes now
 }
 
 // viewTime is how long a view is used before it is read again.
@@ -110,6 +115,7 @@ func (g *Gateway) read(ctx context.Context, fresh bool) (*view, error) {
 		for _, n := range nodes {
 			v.addresses[n.ID] = strings.TrimSuffix(n.Address, "/")
 		}
+		v.refused = pressure(&v.Map, nodes, g.o.MaxBehind)
 	}
 	switch {
 	case err == nil && len(v.Shards) == 0:
@@ -316,7 +322,7 @@ func (c *call) fail(err error) {
 		_ = http.NewResponseController(c.w).Flush()
 		panic(http.ErrAbortHandler)
 	}
-	if known.Status == http.StatusServiceUnavailable {
+	if known.Status == http.StatusServiceUnavailable || known.Status == http.StatusTooManyRequests {
 		c.w.Header().Set("Retry-After", "1")
 	}
 	c.write(known.Status, wire.JSON, body)

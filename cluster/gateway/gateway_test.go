@@ -385,6 +385,38 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
+// TestPressure refuses writes to a shard whose replicas are far behind, or whose log has lost messages.
+func TestPressure(t *testing.T) {
+	row := `{"vector":[1,2]}`
+	for name, c := range map[string]struct {
+		status [3]shardlog.Status
+		want   string
+	}{
+		"one behind": {[3]shardlog.Status{{Last: 200}, {Last: 290, Position: shardlog.Position{Sequence: 290}},
+			{Last: 290, Position: shardlog.Position{Sequence: 200}}}, ""},
+		"two behind": {[3]shardlog.Status{{Last: 200}, {Last: 290, Position: shardlog.Position{Sequence: 290}},
+			{Last: 290, Position: shardlog.Position{Sequence: 180}}}, "busy"},
+		"lost": {[3]shardlog.Status{{}, {Lost: true}, {}}, "unavailable"},
+	} {
+		b := newBed(t, 1, 3, &gateway.Options{MaxBehind: 100})
+		if _, err := b.file.Create(t.Context(), "v", db.Schema{Dim: 2}); err != nil {
+			t.Fatal(err)
+		}
+		b.mu.Lock()
+		for i, n := range []string{"node-0-0", "node-0-1", "node-0-2"} {
+			c.status[i].Epoch = 1
+			b.nodes[n].status = c.status[i]
+		}
+		b.mu.Unlock()
+		time.Sleep(1100 * time.Millisecond) // until the gateway looks again
+		answer, body := b.send(t, "PUT", "/v1/files/c/collections/v/rows/a", row)
+		if c.want == "" && answer.StatusCode != http.StatusOK || c.want != "" && !strings.Contains(body, `"`+c.want+`"`) ||
+			(c.want == "") != (answer.Header.Get("Retry-After") == "") {
+			t.Errorf("%s: %s, %s", name, answer.Status, body)
+		}
+	}
+}
+
 // TestSealed writes to a shard that is split meanwhile.
 func TestSealed(t *testing.T) {
 	b := newBed(t, 1, 1, nil)

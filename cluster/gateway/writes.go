@@ -233,6 +233,9 @@ func (c *call) info(name string) (db.CollectionInfo, error) {
 
 // publish appends a message to the log of a shard: once, however often it has to be sent.
 func (c *call) publish(s *shardlog.Shard, id string, m *shardlog.Message) (n uint64, err error) {
+	if err := c.view.refused[s.ID]; err != nil {
+		return 0, err
+	}
 	unknown := false
 	for {
 		n, err = c.g.cluster.Publish(c.ctx, s, id, m)
