@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -45,17 +46,17 @@ func appendArray(dst []float32, raw json.RawMessage, most int) ([]float32, error
 			return dst, nil
 		}
 		begin := i
-		for raw[i] > ',' && raw[i] != ']' || raw[i] == '+' || i == begin {
-			i++
+		if !isNumber(raw[i:]) {
+			cell, _, _ := bytes.Cut(raw[i:len(raw)-1], []byte(","))
+			return dst, fmt.Errorf("value %d: %.40q is not a number", len(dst), bytes.TrimSpace(cell))
 		}
-		cell := raw[begin:i]
-		if !isNumber(cell) {
-			return dst, fmt.Errorf("value %d: %.40q is not a number", len(dst), cell)
+		for raw[i] > ',' && raw[i] != ']' || raw[i] == '+' {
+			i++
 		}
 		if len(dst) == most {
 			return dst, fmt.Errorf("more than %d values", most)
 		}
-		v, err := parseValue(cell)
+		v, err := parseValue(raw[begin:i])
 		if err != nil {
 			return dst, fmt.Errorf("value %d: %w", len(dst), err)
 		}
