@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -153,14 +154,16 @@ func (p *prediction) find(ctx context.Context, g *Group, q query, o *db.PredictO
 		return err
 	}
 	for i := range p.evidence {
-		e := &p.evidence[i]
-		number := func(l uint32) uint32 { return p.numbers[i][l] }
+		e, numbers := &p.evidence[i], p.numbers[i]
 		if e.Names != nil {
-			number = func(l uint32) uint32 { return p.number(e.Names[l]) }
+			numbers = make([]uint32, len(e.Names))
+			for l, name := range e.Names {
+				numbers[l] = p.number(name)
+			}
 		}
 		e.EachSet(func(set []uint32) {
 			for j, l := range set {
-				set[j] = number(l)
+				set[j] = numbers[l]
 			}
 		})
 	}
@@ -221,9 +224,10 @@ func (p *prediction) features() (all []*feature) {
 			}
 			x := known[key]
 			if x == nil {
-				x = &feature{Feature: grouped.Feature{Name: f.Name, Value: f.Value}, order: order}
+				x = &feature{f, order}
 				known[key] = x
 				all = append(all, x)
+				continue
 			}
 			if f.Known && !x.Known {
 				x.Known, x.order = true, order
@@ -254,20 +258,21 @@ func (p *prediction) sums(features []*feature) *labels.FeatureLabels {
 			out.Rows[i] = p.rows[l]
 		}
 	}
-	sums := make([]int64, len(p.met)) // zero between features
+	sums := make([]int64, len(p.met)) // zero between features, as met, which has a bit for each label
+	met := make([]uint64, (len(p.met)+63)/64)
 	for _, f := range features {
-		from := len(out.Label)
 		for e, l := range f.Labels {
 			at := p.place[l]
-			if sums[at] == 0 {
-				out.Label = append(out.Label, at)
-			}
 			sums[at] += f.Sums[e]
+			met[at/64] |= 1 << (at % 64)
 		}
-		slices.Sort(out.Label[from:])
-		for _, l := range out.Label[from:] {
-			out.Sum = append(out.Sum, sums[l])
-			sums[l] = 0
+		for w, word := range met {
+			met[w] = 0
+			for ; word != 0; word &= word - 1 {
+				l := w*64 + bits.TrailingZeros64(word)
+				out.Label, out.Sum = append(out.Label, uint32(l)), append(out.Sum, sums[l])
+				sums[l] = 0
+			}
 		}
 		out.Ptr, out.Square = append(out.Ptr, uint64(len(out.Label))), append(out.Square, f.Square)
 	}

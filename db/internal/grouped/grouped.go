@@ -85,7 +85,7 @@ type Evidence struct {
 }
 
 // Feature is a feature of a query with its sums, which are integers, so that those of several models
-// add up to those of one (labels.FeatureLabels).
+// add up to those of one (labels.FeatureLabels). A label may occur several times.
 type Feature struct {
 	Name   string         `json:"name"`
 	Number uint32         `json:"number"`

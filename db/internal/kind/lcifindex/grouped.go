@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/grouped"
@@ -28,6 +29,8 @@ func (m *labelModel) InGroup() (out grouped.Model, err error) {
 	return out, nil
 }
 
+var scratches = sync.Pool{New: func() any { return new(lcif.NeighborScratch) }}
+
 // Evidence implements kind.GroupPredictor.
 func (m *labelModel) Evidence(
 	ctx context.Context, x vector.Sparse, o *kind.LabelAsk,
@@ -50,7 +53,7 @@ func (m *labelModel) Evidence(
 	if q.Unit.Len() == 0 && q.Vector == nil {
 		return out, nil
 	}
-	var s lcif.NeighborScratch
+	s := scratches.Get().(*lcif.NeighborScratch) // not returned to the pool if there is an error
 	add := func(row uint32, order, similarity float64) {
 		set := slices.Clone(view.Labels.Row(int(row)))
 		out.Neighbors = append(out.Neighbors, grouped.Neighbor{
@@ -58,44 +61,36 @@ func (m *labelModel) Evidence(
 		})
 	}
 	if by, dense := view.Neighbors.(*nearest); dense {
-		err = by.each(ctx, &s, q, o.Params.K, func(f vector.Neighbor, similarity float64) {
+		err = by.each(ctx, s, q, o.Params.K, func(f vector.Neighbor, similarity float64) {
 			add(f.ID, float64(f.Distance), similarity)
 		})
 	} else {
 		var hits []postings.Hit
-		hits, err = view.Neighbors.Neighbors(ctx, &s, q, o.Params.K, nil)
+		hits, err = view.Neighbors.Neighbors(ctx, s, q, o.Params.K, nil)
 		for _, h := range hits {
 			add(h.Row, -h.Score, h.Score)
 		}
 	}
-	out.Search = s.Stats
 	if err != nil {
 		return out, predictError(m.st.Collection().Name, err)
 	}
+	out.Search = s.Stats
+	scratches.Put(s)
 	return out, nil
 }
 
 // Name implements kind.GroupPredictor.
 func (m *labelModel) Name(label uint32) string { return m.name(label) }
 
-// sums adds the sums of all segments for a feature.
+// sums adds the sums of each segment for a feature, which may have the same labels.
 func (m *labelModel) sums(f *grouped.Feature) {
-	at := map[uint32]int{}
 	for _, p := range m.view.Labels.(*labelSets).parts {
 		if int(f.Number) >= p.Features {
 			continue
 		}
 		i := 2 * f.Number
 		f.Square = f.Square.Add(labels.Uint128{Hi: p.square[i], Lo: p.square[i+1]})
-		for e := p.pairs.Ptr[f.Number]; e < p.pairs.Ptr[f.Number+1]; e++ {
-			l := p.pairs.Label[e]
-			place, known := at[l]
-			if !known {
-				place = len(f.Labels)
-				at[l] = place
-				f.Labels, f.Sums = append(f.Labels, l), append(f.Sums, 0)
-			}
-			f.Sums[place] += p.sums[e]
-		}
+		from, to := p.pairs.Ptr[f.Number], p.pairs.Ptr[f.Number+1]
+		f.Labels, f.Sums = append(f.Labels, p.pairs.Label[from:to]...), append(f.Sums, p.sums[from:to]...)
 	}
 }
