@@ -375,7 +375,18 @@ func TestMoveAndSplit(t *testing.T) {
 		t.Errorf("shards %s", got)
 	}
 	ns.same(ctx, want)
-	// What has left a node is deleted.
+	// What belongs to a shard that was split is deleted once its parts have snapshots.
+	ns.fill(ctx, want, "more", 5*snapshotEvery)
+	for gone := false; !gone; time.Sleep(50 * time.Millisecond) {
+		list, err := ns.c.Snapshots(ctx, "0")
+		check(err)
+		_, err = ns.c.OpenLog(ctx, &shardlog.Shard{ID: "0", Epoch: 1, Created: ns.m.Shards[0].Created})
+		if gone = len(list) == 0 && errors.Is(err, shardlog.ErrLogLost); err != nil && !gone && len(list) == 0 {
+			t.Fatal(err)
+		}
+	}
+	ns.same(ctx, want)
+	// What has left a node is put aside.
 	for path := ""; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 		if path = filepath.Join(ns.list["n2"].o.Folder, "0bb.anndb"); !exists(path) && !exists(filepath.Join(ns.list["n2"].o.Folder, "0.anndb")) {
 			break

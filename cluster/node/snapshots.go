@@ -197,8 +197,16 @@ func (r *replica) cut(ctx context.Context, s *shardlog.Shard) error {
 	if err != nil || len(list) < 2 || list[1].Epoch != s.Epoch {
 		return err
 	}
-	for i := range list[2:] {
-		if err := r.n.c.DeleteSnapshot(ctx, &list[2+i]); err != nil {
+	old := list[2:]
+	if s.Base != nil && s.Base.Shard != s.ID { // of the shard that was split
+		before, err := r.n.c.Snapshots(ctx, s.Base.Shard)
+		if err != nil {
+			return err
+		}
+		old = append(old, before...)
+	}
+	for i := range old {
+		if err := r.n.c.DeleteSnapshot(ctx, &old[i]); err != nil {
 			return err
 		}
 	}
