@@ -2,6 +2,7 @@ package labels
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/anndb/anndb/vector"
@@ -31,11 +32,12 @@ type Calibration struct {
 	// often than others of its score, or less.
 	Curves [Buckets]Isotonic `json:"curves"`
 	Best   Isotonic          `json:"best"`
-	// Cuts are the least probabilities of labels that are predicted, by group. KeepTop predicts a row's best
-	// label in any case.
-	Cuts    [Buckets]float32 `json:"cuts"`
-	KeepTop bool             `json:"keep_top,omitempty"`
-	// OwnSets is set if a model selects sets by thresholds of its own, and Cuts are not used.
+	// Cut is the least probability of labels that are predicted. LabelCuts, unless nil, are those of single
+	// labels, by number; newer labels have Cut. KeepTop predicts a row's best label in any case.
+	Cut       float32   `json:"cut"`
+	LabelCuts []float32 `json:"label_cuts,omitempty"`
+	KeepTop   bool      `json:"keep_top,omitempty"`
+	// OwnSets is set if a model selects sets by thresholds of its own, and cuts are not used.
 	OwnSets bool       `json:"own_sets,omitempty"`
 	Recall  RecallCuts `json:"recall,omitempty"`
 	// Propensity, if above zero, is a number of training rows: labels are ordered by probability times inverse
@@ -48,10 +50,10 @@ type Calibration struct {
 
 // CalibrateOptions selects what sets a calibration predicts.
 type CalibrateOptions struct {
-	// Measure is what cuts are chosen by, larger being better; micro F1 if nil. Apart chooses a cut for each
-	// group of labels instead of one for all.
+	// Measure is what the cut is chosen by, larger being better; micro F1 if nil. ByLabel gives each label a
+	// cut of its own, for its own F1.
 	Measure func(r *Report) float64
-	Apart   bool
+	ByLabel bool
 	// AllowEmpty allows sets without any label. OwnSets and Propensity are those of the calibration.
 	AllowEmpty, OwnSets bool
 	Propensity          int
@@ -86,8 +88,11 @@ func Calibrate(truth *Matrix, scores *vector.CSR, rows []int, o CalibrateOptions
 	prob := c.byCurves(scores, rows)
 	c.fitBest(truth, prob)
 	c.adjustBest(scores, prob)
-	if err := c.chooseCuts(truth, prob, rows, o); err != nil {
+	if err := c.chooseCut(truth, prob, o.Measure); err != nil {
 		return nil, err
+	}
+	if o.ByLabel {
+		c.LabelCuts = c.cutsByLabel(prob, truth.Labels())
 	}
 	eachBest(truth, prob, c.Top.Add)
 	var err error
@@ -219,14 +224,19 @@ func (c *Calibration) adjustBest(scores, prob *vector.CSR) {
 	}
 }
 
-// Thresholds returns the thresholds of probabilities for labels of so many training rows each.
-func (c *Calibration) Thresholds(rows []int) *Thresholds {
-	t := &Thresholds{KeepTop: c.KeepTop, Single: float64(c.Cuts[0])}
-	if c.Cuts == [Buckets]float32{c.Cuts[0], c.Cuts[0], c.Cuts[0], c.Cuts[0]} {
-		return t
+// CutOf returns the least probability with which a label is predicted.
+func (c *Calibration) CutOf(label uint32) float32 {
+	if int(label) < len(c.LabelCuts) {
+		return c.LabelCuts[label]
 	}
-	for _, n := range rows {
-		t.PerLabel = append(t.PerLabel, float64(c.Cuts[Bucket(n)]))
+	return c.Cut
+}
+
+// Thresholds returns the thresholds of probabilities.
+func (c *Calibration) Thresholds() *Thresholds {
+	t := &Thresholds{KeepTop: c.KeepTop, Single: float64(c.Cut)}
+	for _, cut := range c.LabelCuts {
+		t.PerLabel = append(t.PerLabel, float64(cut))
 	}
 	return t
 }
@@ -245,46 +255,53 @@ func selectable(prob *vector.CSR) *vector.CSR {
 	return prob.Kept(func(row int, p float32) bool { return p == best[row] || p >= 1./cutSteps })
 }
 
-// chooseCuts chooses the cuts that are best on the held-out rows.
-func (c *Calibration) chooseCuts(truth *Matrix, prob *vector.CSR, rows []int, o CalibrateOptions) error {
+// chooseCut chooses the cut that is best on the held-out rows.
+func (c *Calibration) chooseCut(truth *Matrix, prob *vector.CSR, measure func(r *Report) float64) error {
 	prob = selectable(prob)
-	if o.Measure == nil {
-		o.Measure = func(r *Report) float64 { return r.Mulan.Micro.F1 }
+	if measure == nil {
+		measure = func(r *Report) float64 { return r.Mulan.Micro.F1 }
 	}
-	best, chosen := -1., c.Cuts
-	// try tries the cuts of some groups, from the first one up to end, which get the same; the others keep
-	// theirs.
-	try := func(first, end int) error {
-		kept := c.Cuts
-		for step := 1; step < cutSteps; step++ {
-			c.Cuts = kept
-			for b := first; b < end; b++ {
-				c.Cuts[b] = float32(step) / cutSteps
-			}
-			predicted, err := c.Thresholds(rows).Predict(prob)
-			if err != nil {
-				return err
-			}
-			r, err := Evaluate(truth, predicted)
-			if err != nil {
-				return err
-			}
-			if m := o.Measure(r); m > best {
-				best, chosen = m, c.Cuts
-			}
-		}
-		c.Cuts = chosen
-		return nil
-	}
-	if err := try(0, Buckets); err != nil || !o.Apart {
-		return err
-	}
-	for b := range Buckets {
-		if err := try(b, b+1); err != nil {
+	best := -1.
+	for step := 1; step < cutSteps; step++ {
+		t := Thresholds{KeepTop: c.KeepTop, Single: float64(step) / cutSteps}
+		predicted, err := t.Predict(prob)
+		if err != nil {
 			return err
+		}
+		r, err := Evaluate(truth, predicted)
+		if err != nil {
+			return err
+		}
+		if m := measure(r); m > best {
+			best, c.Cut = m, float32(t.Single)
 		}
 	}
 	return nil
+}
+
+// cutsByLabel returns the cut of each label with the largest expected F1 by its probabilities, which is half of
+// that F1 (Lipton and others 2014): what the few rows of a label had says less.
+func (c *Calibration) cutsByLabel(prob *vector.CSR, n int) []float32 {
+	lists, total := make([][]float32, n), make([]float64, n)
+	for e, l := range prob.Index {
+		p := prob.Value[e]
+		if total[l] += float64(p); p >= 1./cutSteps {
+			lists[l] = append(lists[l], p)
+		}
+	}
+	cuts := make([]float32, n)
+	for l, list := range lists {
+		slices.Sort(list)
+		best, sum, chosen := 0., 0., 0
+		for _, p := range slices.Backward(list) {
+			sum, chosen = sum+float64(p), chosen+1
+			best = max(best, 2*sum/(float64(chosen)+total[l]))
+		}
+		if cuts[l] = c.Cut; best > 0 { // in thousandths, since they are stored as text
+			cuts[l] = float32(max(math.Round(best*500)/1000, 1./cutSteps))
+		}
+	}
+	return cuts
 }
 
 // Validate checks what a file says. Errors: ErrInput.
@@ -293,7 +310,9 @@ func (c *Calibration) Validate() error {
 		if err := c.Curves[b].Validate(); err != nil {
 			return err
 		}
-		if x := c.Cuts[b]; !(x >= 0 && x <= 1) {
+	}
+	for _, x := range append(slices.Clip(c.LabelCuts), c.Cut) {
+		if !(x >= 0 && x <= 1) {
 			return fmt.Errorf("%w: a cut at %g", ErrInput, x)
 		}
 	}

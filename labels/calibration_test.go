@@ -206,11 +206,11 @@ func TestCalibrateFindsTheProbabilities(t *testing.T) {
 		t.Errorf("error %g, without calibration %g", top.Error(), before.Error())
 	}
 	// The cut is the best of all.
-	best, _ := microF1(t, truth, c.Probabilities(scores, rows), c.Thresholds(rows))
+	best, _ := microF1(t, truth, c.Probabilities(scores, rows), c.Thresholds())
 	for step := 1; step < 20; step++ {
 		f, _ := microF1(t, truth, c.Probabilities(scores, rows), &Thresholds{Single: float64(step) / 20, KeepTop: true})
 		if f > best+0.01 {
-			t.Errorf("cut %v: %g, at %g: %g", c.Cuts, best, float64(step)/20, f)
+			t.Errorf("cut %v: %g, at %g: %g", c.Cut, best, float64(step)/20, f)
 		}
 	}
 }
@@ -228,24 +228,45 @@ func microF1(t *testing.T, truth *Matrix, prob *vector.CSR, cut *Thresholds) (fl
 	return r.Zero.Micro.F1, r
 }
 
-func TestCalibrateApart(t *testing.T) {
+// TestCutsByLabel: the labels of a row that reach their cuts have the largest expected F1 of each label, computed
+// for each number of pairs; labels of few rows gain from that.
+func TestCutsByLabel(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	truth, scores := drawn(r, 2000, 8, func(p float64) float64 { return p * p })
 	rows := []int{3, 3, 30, 30, 100, 100, 500, 500}
-	macro := func(r *Report) float64 { return r.Zero.Macro.F1 }
-	one, err := Calibrate(truth, scores, rows, CalibrateOptions{Measure: macro})
-	if err != nil {
-		t.Fatal(err)
+	o := CalibrateOptions{Measure: func(r *Report) float64 { return r.Zero.Macro.F1 }, ByLabel: true}
+	c, err := Calibrate(truth, scores, rows, o)
+	if err != nil || len(c.LabelCuts) != 8 || c.CutOf(8) != c.Cut || !c.KeepTop {
+		t.Fatalf("%+v, %v", c, err)
 	}
-	apart, err := Calibrate(truth, scores, rows, CalibrateOptions{Measure: macro, Apart: true, AllowEmpty: true})
-	if err != nil || apart.KeepTop || !one.KeepTop {
-		t.Fatal(err)
+	prob := c.Probabilities(scores, rows)
+	one, several := c.Thresholds(), c.Thresholds()
+	one.PerLabel = nil
+	_, a := microF1(t, truth, prob, one)
+	_, b := microF1(t, truth, prob, several)
+	if b.Zero.Macro.F1 < a.Zero.Macro.F1-0.005 {
+		t.Errorf("%g with a cut for each label, %g with one", b.Zero.Macro.F1, a.Zero.Macro.F1)
 	}
-	prob := one.Probabilities(scores, rows)
-	_, a := microF1(t, truth, prob, one.Thresholds(rows))
-	_, b := microF1(t, truth, prob, &Thresholds{PerLabel: apart.Thresholds(rows).PerLabel, KeepTop: true})
-	if apart.Thresholds(rows).PerLabel == nil || b.Zero.Macro.F1 < a.Zero.Macro.F1-0.005 {
-		t.Errorf("%g with a cut for each group, %g with one", b.Zero.Macro.F1, a.Zero.Macro.F1)
+	for l := range 8 {
+		var p []float64
+		all := 0.
+		for i := range prob.Rows() {
+			x := float64(scoreOf(prob.Row(i), uint32(l)))
+			p, all = append(p, x), all+x
+		}
+		slices.Sort(p)
+		slices.Reverse(p)
+		best, reached, sum, n := 0., 0., 0., 0.
+		for _, x := range p {
+			sum, n = sum+x, n+1
+			f := 2 * sum / (n + all)
+			if best = max(best, f); x >= float64(c.CutOf(uint32(l))) {
+				reached = f
+			}
+		}
+		if reached < best-0.002 {
+			t.Errorf("label %d: an expected F1 of %g, want %g", l, reached, best)
+		}
 	}
 }
 
@@ -322,8 +343,10 @@ func TestHostileCalibrations(t *testing.T) {
 		func(c *Calibration) { c.Curves[0].Y[1] = nan },
 		func(c *Calibration) { c.Curves[0].Y = []float32{0.5, 0.4} },
 		func(c *Calibration) { c.Curves[3] = Isotonic{make([]float32, 33), make([]float32, 33)} },
-		func(c *Calibration) { c.Cuts[2] = nan },
-		func(c *Calibration) { c.Cuts[2] = 1.5 },
+		func(c *Calibration) { c.Cut = nan },
+		func(c *Calibration) { c.Cut = 1.5 },
+		func(c *Calibration) { c.LabelCuts = []float32{0, nan} },
+		func(c *Calibration) { c.LabelCuts = []float32{-0.5} },
 		func(c *Calibration) { c.Rows = -1 },
 		func(c *Calibration) { c.Propensity = -1 },
 		func(c *Calibration) { c.Top[1].N = -1 },

@@ -58,10 +58,10 @@ func Strength(t *labels.Thresholds, r labels.Ranked) float32 {
 }
 
 // SetsBy returns how a calibration selects sets for an objective: by one cut, or for macro F1 by one for each
-// group of labels, since one cut leaves out rare labels, which count as much as others there. The order of
+// label, since one cut leaves out rare labels, which count as much as others there. The order of
 // labels is by probability, or for PropensityAt5 also by inverse propensity, in so many training rows.
 func SetsBy(o Objective, rows int, allowEmpty bool) labels.CalibrateOptions {
-	by := labels.CalibrateOptions{Measure: o.OfSets, Apart: o == MacroF1, AllowEmpty: allowEmpty}
+	by := labels.CalibrateOptions{Measure: o.OfSets, ByLabel: o == MacroF1, AllowEmpty: allowEmpty}
 	if o == PropensityAt5 {
 		by.Propensity = rows
 	}

@@ -39,7 +39,7 @@ func (o *LabelAsk) Choose(
 		return cmp.Or(cmp.Compare(b.order, a.order), names.Compare(a.Ranked, b.Ranked))
 	}
 	if len(list) > 0 {
-		o.predict(list, rows, better)
+		o.predict(list, better)
 	}
 	list = slices.DeleteFunc(list, func(r Ranked) bool { return r.Probability < o.Least })
 	if len(list) == 0 {
@@ -81,13 +81,13 @@ func (o *LabelAsk) Choose(
 
 // Cuts fills in the cuts of the labels of an answer. own returns that of a label in a set that the model
 // selects without probabilities.
-func (o *LabelAsk) Cuts(a *LabelAnswer, rows func(label uint32) int, own func(label uint32) Cut) {
+func (o *LabelAsk) Cuts(a *LabelAnswer, own func(label uint32) Cut) {
 	for _, r := range a.Labels {
 		switch c := o.Calibration; {
 		case o.Limit > 0:
 			a.Cuts = append(a.Cuts, Cut{Least: o.Limit})
 		case c != nil && !c.OwnSets:
-			a.Cuts = append(a.Cuts, Cut{Least: c.Cuts[labels.Bucket(rows(r.Label))]})
+			a.Cuts = append(a.Cuts, Cut{Least: c.CutOf(r.Label)})
 		default:
 			a.Cuts = append(a.Cuts, own(r.Label))
 		}
@@ -95,7 +95,7 @@ func (o *LabelAsk) Cuts(a *LabelAnswer, rows func(label uint32) int, own func(la
 }
 
 // predict moves the most probable label to the front, completes its probability, and selects the set.
-func (o *LabelAsk) predict(list []Ranked, rows func(label uint32) int, better func(a, b Ranked) int) {
+func (o *LabelAsk) predict(list []Ranked, better func(a, b Ranked) int) {
 	c := o.Calibration
 	for i := range list {
 		list[i].order = list[i].Probability
@@ -112,7 +112,7 @@ func (o *LabelAsk) predict(list []Ranked, rows func(label uint32) int, better fu
 		case o.Limit > 0:
 			r.Predicted = r.Probability >= o.Limit
 		case !c.OwnSets:
-			r.Predicted = r.Probability >= c.Cuts[labels.Bucket(rows(r.Label))] || c.KeepTop && i == 0
+			r.Predicted = r.Probability >= c.CutOf(r.Label) || c.KeepTop && i == 0
 		}
 	}
 }

@@ -16,7 +16,7 @@ func TestChoose(t *testing.T) {
 		tenths := func(name string) float32 { return float32(rapid.IntRange(0, 10).Draw(t, name)) / 10 }
 		c := &labels.Calibration{
 			KeepTop: rapid.Bool().Draw(t, "top"), OwnSets: rapid.Bool().Draw(t, "own"),
-			Cuts:       [labels.Buckets]float32{tenths("cut 0"), tenths("cut 1"), tenths("cut 2"), tenths("cut 3")},
+			Cut: tenths("cut"), LabelCuts: []float32{tenths("cut 0"), tenths("cut 1"), tenths("cut 2")}[:rapid.IntRange(0, 3).Draw(t, "cuts")],
 			Best:       labels.Isotonic{X: []float32{0, 1}, Y: []float32{0.2, 0.9}},
 			Propensity: rapid.SampledFrom([]int{0, 1000}).Draw(t, "propensity"),
 		}
@@ -48,7 +48,7 @@ func TestChoose(t *testing.T) {
 			if ask.Limit > 0 {
 				r.Predicted = r.Probability >= ask.Limit
 			} else if !c.OwnSets {
-				r.Predicted = r.Probability >= c.Cuts[labels.Bucket(rows(r.Label))] || c.KeepTop && i == 0
+				r.Predicted = r.Probability >= c.CutOf(r.Label) || c.KeepTop && i == 0
 			}
 		}
 		if c.Propensity > 0 { // rare labels count more in the order

@@ -206,24 +206,27 @@ func (m *moments) least(members []int) (best []float64) {
 	return best
 }
 
-// byBucket returns the weights of members with the least squared error: own ones for each bucket, or one for
-// all.
-func (h *held) byBucket(of *[buckets]moments, members []int, own bool) weights {
+// byBucket returns the weights of members with the least squared error, and that error: own weights for each
+// bucket, or the same for all.
+func (h *held) byBucket(of *[buckets]moments, members []int, own bool) (out weights, e float64) {
 	n := len(h.prob)
-	out, all := make(weights, n), newMoments(n)
+	all := newMoments(n)
 	for b := range of {
 		all.add(&of[b])
 	}
+	out = make(weights, n)
 	for b := range of {
 		from := &of[b]
 		if !own {
 			from = &all
 		}
-		for m, x := range from.least(members) {
+		w := from.least(members)
+		for m, x := range w {
 			out[m][b] = x
 		}
+		e += of[b].error(w)
 	}
-	return out
+	return out, e
 }
 
 // blended is a choice of weights, its calibration, nil if there are too few held-out rows, and the objective
@@ -244,7 +247,7 @@ func (h *held) measure(w weights) (b blended, err error) {
 		return b, err
 	}
 	if c := b.calibration; c != nil {
-		scores, b.thresholds = c.Probabilities(scores, h.rows), c.Thresholds(h.rows)
+		scores, b.thresholds = c.Probabilities(scores, h.rows), c.Thresholds()
 	} else if b.thresholds, err = labels.SingleThreshold(scores, h.truth.Cardinality(), true); err != nil {
 		return b, err
 	}
@@ -266,30 +269,24 @@ func (h *held) measure(w weights) (b blended, err error) {
 	return b, err
 }
 
-// choose returns the best weights of the sets of members, by their numbers, smaller sets first. A larger one
-// has to be better by gain.
-func (h *held) choose(sets [][]int, gain float64) (best blended, err error) {
+// choose returns the weights of the set of members, by their numbers, with the least squared error, smaller sets
+// first. A larger one has to explain more by a share of gain. The objective on few rows is a worse guide: what it
+// prefers is chance.
+func (h *held) choose(sets [][]int, gain float64) (blended, error) {
 	of := h.moments()
-	for i, members := range sets {
-		tries := []weights{h.byBucket(&of, members, false)}
-		if len(members) > 1 && h.truth.Rows() >= ownWeights {
-			tries = append(tries, h.byBucket(&of, members, true))
+	var best weights
+	least, size := 0., 0
+	for _, members := range sets {
+		w, e := h.byBucket(&of, members, h.truth.Rows() >= ownWeights)
+		better := e < least
+		if len(members) > size {
+			better = e < least*(1+gain)
 		}
-		for _, w := range tries {
-			b, err := h.measure(w)
-			if err != nil {
-				return best, err
-			}
-			better := b.value > best.value
-			if len(members) > len(best.members()) {
-				better = b.value > best.value+gain
-			}
-			if i == 0 || better {
-				best = b
-			}
+		if best == nil || better {
+			best, least, size = w, e, len(members)
 		}
 	}
-	return best, nil
+	return h.measure(best)
 }
 
 // members returns the numbers of the members with any weight.

@@ -3,10 +3,12 @@ package autolabels
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -90,7 +92,11 @@ func TestLeastError(t *testing.T) {
 			all[m] = m
 		}
 		of := h.moments()
-		own, common := h.byBucket(&of, all, true), h.byBucket(&of, all, false)
+		own, e := h.byBucket(&of, all, true)
+		common, more := h.byBucket(&of, all, false)
+		if a, b := e-more, failure(own, -1)-failure(common, -1); math.Abs(a-b) > 1e-3 {
+			t.Fatalf("own weights change the error by %g, want %g", a, b)
+		}
 		tried := 0
 		simplex(members, all, func(w []float64) {
 			tried++
@@ -160,5 +166,17 @@ func TestFewRows(t *testing.T) {
 	best, err := h.choose([][]int{{1}, {0}}, 0)
 	if err != nil || best.calibration != nil || len(best.members()) != 1 || best.value < 0.3 {
 		t.Errorf("%+v, %v", best, err)
+	}
+}
+
+// TestRenamed: cuts by label go with their names where a rebuild numbers labels in another way.
+func TestRenamed(t *testing.T) {
+	c := &labels.Calibration{Cut: 0.5, LabelCuts: []float32{0.1, 0.2}}
+	of := &tuner{job: &kind.Job{Labels: []string{"a", "b"}}, data: &kind.LabelledRows{Names: []string{"b", "c", "a"}}}
+	if got := of.renamed(c).LabelCuts; !slices.Equal(got, []float32{0.2, 0.5, 0.1}) {
+		t.Errorf("cuts %v", got)
+	}
+	if of.job.Labels = nil; !slices.Equal(of.renamed(c).LabelCuts, []float32{0.5, 0.5, 0.5}) { // unknown names
+		t.Errorf("cuts %v", of.renamed(c).LabelCuts)
 	}
 }

@@ -144,7 +144,7 @@ func (m *model) Predict(ctx context.Context, x vector.Sparse, o *kind.LabelAsk, 
 		a.Labels = append(a.Labels, r)
 	}
 	if o.Explain {
-		o.Cuts(a, m.rows, func(uint32) kind.Cut { return kind.Cut{Least: m.detail.Cut, OfScore: true} })
+		o.Cuts(a, func(uint32) kind.Cut { return kind.Cut{Least: m.detail.Cut, OfScore: true} })
 		for _, r := range a.Labels {
 			a.Members = append(a.Members, m.shares(r.Label, why))
 		}

@@ -32,8 +32,8 @@ const (
 	tuneRows = 500
 	// Members are asked for deepLabels labels, and deepShare times the mean number of labels of a row more.
 	deepLabels, deepShare = 64, 8
-	// defaultTime is the time of a build, enoughGain the gain for which a member is added.
-	defaultTime, enoughGain = 2 * time.Minute, 0.0002
+	// defaultTime is the time of a build, enoughGain the share of what members explain for which one is added.
+	defaultTime, enoughGain = 2 * time.Minute, 0.005
 )
 
 // tuner chooses the members of a model and their weights.
@@ -223,6 +223,10 @@ func (t *tuner) build(ctx context.Context) (*learned, error) {
 	}
 	err := t.job.Timer.Run("tune", func(func(int, int)) error {
 		for _, name := range t.members() {
+			tree := name == string(budget.AT) || name == string(budget.PT)
+			if tree && len(t.best()) > 0 && t.left() < time.Since(t.start) {
+				continue // the time is for learning what has been tried from all rows
+			}
 			if err := t.descend(ctx, t.candidate(name)); err != nil {
 				return err
 			}
@@ -548,7 +552,7 @@ func (t *tuner) again(ctx context.Context) (*learned, error) {
 	d := before.Segments[0].Own.(*detail)
 	l := &learned{
 		opts: *optionsOf(before), dead: t.data.Rows.Rows() - len(t.data.Live), deep: d.Deep,
-		calibration: before.Info.Calibration, cut: d.Cut, rows: t.labelRows(),
+		calibration: t.renamed(before.Info.Calibration), cut: d.Cut, rows: t.labelRows(),
 	}
 	return l, t.job.Timer.Run("members", func(report func(int, int)) error {
 		for i := range d.Parts {
@@ -564,4 +568,14 @@ func (t *tuner) again(ctx context.Context) (*learned, error) {
 		}
 		return nil
 	})
+}
+
+// renamed returns the calibration of the model that is rebuilt for the labels as they are numbered now.
+func (t *tuner) renamed(c *labels.Calibration) *labels.Calibration {
+	if c == nil || c.LabelCuts == nil {
+		return c
+	}
+	own := *c
+	own.LabelCuts = labels.ByName(c.LabelCuts, t.job.Labels, t.data.Names, c.Cut)
+	return &own
 }

@@ -37,7 +37,7 @@ func (t *model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a 
 	s.p.Predict(s.x, labeltree.DefaultBeam, 0, &s.scores)
 	t.choose(s, o, a)
 	if o.Explain {
-		o.Cuts(a, t.rowsWith, func(uint32) kind.Cut { return kind.Cut{Least: certain, OfScore: true} })
+		o.Cuts(a, func(uint32) kind.Cut { return kind.Cut{Least: certain, OfScore: true} })
 		t.explain(s.p, s.x, a)
 	}
 	return nil

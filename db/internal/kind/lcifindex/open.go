@@ -201,17 +201,7 @@ func namedThresholds(t *labels.Thresholds, had, names []string) *labels.Threshol
 	if t == nil || t.PerLabel == nil || had == nil {
 		return t
 	}
-	limit := make(map[string]float64, len(had))
-	for i, name := range had[:min(len(had), len(t.PerLabel))] {
-		limit[name] = t.PerLabel[i]
+	return &labels.Thresholds{
+		Single: t.Single, KeepTop: t.KeepTop, PerLabel: labels.ByName(t.PerLabel, had, names, t.Single),
 	}
-	out := &labels.Thresholds{Single: t.Single, KeepTop: t.KeepTop}
-	for _, name := range names {
-		x, ok := limit[name]
-		if !ok {
-			x = t.Single
-		}
-		out.PerLabel = append(out.PerLabel, x)
-	}
-	return out
 }

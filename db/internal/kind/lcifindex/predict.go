@@ -54,7 +54,7 @@ func (m *labelModel) Predict(
 	}
 	a.Labels = m.rank(sc, a.Labels, &p, o)
 	if o.Explain {
-		o.Cuts(a, m.rowsWith, func(label uint32) kind.Cut {
+		o.Cuts(a, func(label uint32) kind.Cut {
 			if p.Thresholds == nil {
 				return kind.Cut{Rule: "the best label is predicted", Best: true}
 			}

@@ -30,7 +30,7 @@ func (t *Model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a 
 		if t.Model.Kind == budget.SBT {
 			cut = kind.Cut{Rule: "the best class is predicted", Best: true}
 		}
-		o.Cuts(a, t.rowsWith, func(uint32) kind.Cut { return cut })
+		o.Cuts(a, func(uint32) kind.Cut { return cut })
 		t.explain(p, x, a)
 	}
 	return nil
