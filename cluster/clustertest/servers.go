@@ -52,7 +52,8 @@ func Start(t testing.TB, n int) *Servers {
 	}
 	s := &Servers{t: t}
 	for i := range n {
-		s.servers = append(s.servers, &server{folder: filepath.Join(t.TempDir(), fmt.Sprint(i)), port: port(t), cluster: port(t)})
+		s.servers = append(s.servers, &server{folder: filepath.Join(t.TempDir(), fmt.Sprint(i)), port: port(t),
+			cluster: port(t)})
 	}
 	for i := range s.servers {
 		s.configure(i)
@@ -100,7 +101,8 @@ server_name: s%d
 listen: "127.0.0.1:%d"
 max_payload: 8388608
 jetstream { store_dir: %q, sync_interval: always, max_file_store: 20G }
-accounts { A { jetstream: enabled, users: [{user: anndb, password: %s}] }, SYS {users: [{user: sys, password: sys}]} }
+accounts { A { jetstream: enabled, users: [{user: anndb, password: %s}] }, 
+  SYS {users: [{user: sys, password: sys}]} }
 system_account: SYS
 `, i, v.port, filepath.Join(v.folder, "store"), password)
 	if len(s.servers) > 1 {
@@ -108,7 +110,8 @@ system_account: SYS
 		for _, other := range s.servers {
 			routes = append(routes, fmt.Sprintf(`"nats://127.0.0.1:%d"`, other.cluster))
 		}
-		text += fmt.Sprintf("cluster { name: test, listen: \"127.0.0.1:%d\", routes: [%s] }\n", v.cluster, strings.Join(routes, ", "))
+		text += fmt.Sprintf("cluster { name: test, listen: \"127.0.0.1:%d\", routes: [%s] }\n", v.cluster,
+			strings.Join(routes, ", "))
 	}
 	if err := os.MkdirAll(v.folder, 0o755); err != nil {
 		s.t.Fatal(err)

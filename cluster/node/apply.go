@@ -255,7 +255,8 @@ func (b *batch) parse(e *shardlog.Entry, infos map[string]db.CollectionInfo) (*c
 	case err != nil:
 		return nil, err
 	case t.Expires():
-		return nil, fmt.Errorf("%w: rows of a cluster have no expiry, since the clocks of nodes differ", db.ErrInvalid)
+		return nil, fmt.Errorf("%w: rows of a cluster have no expiry, since the clocks of nodes differ",
+			db.ErrInvalid)
 	case b.d.parent != nil:
 		t.Restrict(b.d.shard.Owns)
 		return &t, nil
@@ -385,7 +386,8 @@ func (b *batch) restructure(ctx context.Context, e *shardlog.Entry) (extra func(
 		return nil, err
 	}
 	if !has && e.DropIndex.Index != "auto" {
-		return nil, fmt.Errorf("%w: collection %q has no index %q", db.ErrNotFound, e.DropIndex.Collection, e.DropIndex.Index)
+		return nil, fmt.Errorf("%w: collection %q has no index %q", db.ErrNotFound, e.DropIndex.Collection,
+			e.DropIndex.Index)
 	}
 	b.wakes = true
 	return func(tx *db.Tx) error {

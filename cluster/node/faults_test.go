@@ -85,7 +85,8 @@ func (ns *nodes) same(ctx context.Context, want map[string]string) {
 }
 
 // status waits until what a node says about a shard fulfils a condition.
-func (ns *nodes) status(ctx context.Context, id, shard string, ok func(shardlog.Status) bool) shardlog.Status {
+func (ns *nodes) status(ctx context.Context, id, shard string,
+	ok func(shardlog.Status) bool) shardlog.Status {
 	ns.t.Helper()
 	for {
 		var info shardlog.NodeInfo
@@ -288,7 +289,8 @@ func TestLostLog(t *testing.T) {
 		ns.servers.Restart(0)
 		m := ns.read(ctx)
 		for i := range more {
-			if _, err := ns.publish(ctx, &m.Shards[0], fmt.Sprint("fork", i), transaction(putRow(fmt.Sprint("fork", i), 1, 1))); err != nil {
+			key := fmt.Sprint("fork", i)
+			if _, err := ns.publish(ctx, &m.Shards[0], key, transaction(putRow(key, 1, 1))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -388,12 +390,14 @@ func TestMoveAndSplit(t *testing.T) {
 	ns.same(ctx, want)
 	// What has left a node is put aside.
 	for path := ""; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-		if path = filepath.Join(ns.list["n2"].o.Folder, "0bb.anndb"); !exists(path) && !exists(filepath.Join(ns.list["n2"].o.Folder, "0.anndb")) {
+		if path = filepath.Join(ns.list["n2"].o.Folder, "0bb.anndb"); !exists(path) &&
+			!exists(filepath.Join(ns.list["n2"].o.Folder, "0.anndb")) {
 			break
 		}
 	}
 	for _, err := range []error{
-		operate.Move(ctx, ns.c, "none", "n0", "n1"), operate.Move(ctx, ns.c, "0a", "n2", "n2"), operate.Move(ctx, ns.c, "0a", "n0", "n1"),
+		operate.Move(ctx, ns.c, "none", "n0", "n1"), operate.Move(ctx, ns.c, "0a", "n2", "n2"),
+		operate.Move(ctx, ns.c, "0a", "n0", "n1"),
 		operate.Split(ctx, ns.c, "none"), operate.Leave(ctx, ns.c, "0a", "n2"),
 	} {
 		if err == nil {
@@ -440,11 +444,13 @@ func TestBadInput(t *testing.T) {
 	for i, h := range []nats.Header{{"Anndb-Format": {"2"}}, {"Anndb-Format": {"1"}, "Anndb-Sum": {"0"}}} {
 		shard := fmt.Sprint(i)
 		at := ns.status(ctx, "n0", shard, following).Sequence
-		if _, err := js.PublishMsg(ctx, &nats.Msg{Subject: "anndb_a_" + shard + "_1", Header: h, Data: []byte(`{"drop":"c"}`)}); err != nil {
+		if _, err := js.PublishMsg(ctx, &nats.Msg{Subject: "anndb_a_" + shard + "_1", Header: h,
+			Data: []byte(`{"drop":"c"}`)}); err != nil {
 			t.Fatal(err)
 		}
 		st := ns.status(ctx, "n0", shard, func(st shardlog.Status) bool { return st.Error != "" })
-		if text := []string{"later version", "checksum"}[i]; !strings.Contains(st.Error, text) || st.Sequence != at {
+		if text := []string{"later version", "checksum"}[i]; !strings.Contains(st.Error, text) ||
+			st.Sequence != at {
 			t.Errorf("%q at %d, want %q at %d", st.Error, st.Sequence, text, at)
 		}
 		if _, err := ns.rows(ctx, "n0", shard, at); err != nil {
@@ -453,8 +459,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestFull has a file reach the size that it may have: the node serves what it has and says so. With more room
-// it goes on.
+// TestFull has a file reach the size that it may have: the node serves what it has and says so. With
+// more room it goes on.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -25,7 +25,8 @@ func batchOf(first, rows int) *shardlog.Message {
 		}
 		key := fmt.Sprint("k", first+i)
 		line := fmt.Sprintf(`{"key":%q,"vector":[%s]}`, key, strings.Join(v, ","))
-		ops = append(ops, wire.Operation{Op: wire.Put, Collection: "c", Key: wire.Key{Text: key}, Row: json.RawMessage(line)})
+		ops = append(ops, wire.Operation{Op: wire.Put, Collection: "c", Key: wire.Key{Text: key},
+			Row: json.RawMessage(line)})
 	}
 	return transaction(ops...)
 }

@@ -74,7 +74,8 @@ func child(text string) error {
 func options(o childOptions) *node.Options {
 	return &node.Options{
 		ID: o.ID, Folder: o.Folder, Address: "http://" + o.Address, SnapshotMessages: o.Snapshots,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), DB: &db.Options{MaxSize: o.MaxSize, Maintenance: &maintenance.Policy{Manual: true}},
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), DB: &db.Options{MaxSize: o.MaxSize,
+			Maintenance: &maintenance.Policy{Manual: true}},
 	}
 }
 
@@ -127,7 +128,8 @@ func (ns *nodes) start(id string) {
 			ns.t.Fatal(err)
 		}
 		l.Close()
-		p = &process{o: childOptions{ns.servers.URL(), id, filepath.Join(ns.folder, id), l.Addr().String(), snapshotEvery, 0}}
+		p = &process{o: childOptions{ns.servers.URL(), id, filepath.Join(ns.folder, id), l.Addr().String(),
+			snapshotEvery, 0}}
 		ns.list[id] = p
 		ns.t.Cleanup(func() {
 			ns.kill(id)
@@ -195,7 +197,8 @@ func answer(res *http.Response, err error) func(into any) error {
 }
 
 // applied waits until a majority of the replicas has applied a message, and returns its result.
-func (ns *nodes) applied(ctx context.Context, s *shardlog.Shard, sequence uint64) (out node.Applied, err error) {
+func (ns *nodes) applied(ctx context.Context, s *shardlog.Shard, sequence uint64) (out node.Applied,
+	err error) {
 	type reply struct {
 		node.Applied
 		err error
@@ -229,7 +232,8 @@ func (ns *nodes) applied(ctx context.Context, s *shardlog.Shard, sequence uint64
 }
 
 // publish publishes a message until it is known to be in the log.
-func (ns *nodes) publish(ctx context.Context, s *shardlog.Shard, id string, m *shardlog.Message) (uint64, error) {
+func (ns *nodes) publish(ctx context.Context, s *shardlog.Shard, id string, m *shardlog.Message) (uint64,
+	error) {
 	for {
 		sequence, err := ns.c.Publish(ctx, s, id, m)
 		if (errors.Is(err, shardlog.ErrUnknown) || errors.Is(err, shardlog.ErrUnreachable)) && ctx.Err() == nil {
@@ -323,7 +327,8 @@ func (ns *nodes) equal(ctx context.Context) map[string]string {
 			if i == 0 {
 				first = lines
 			} else if !slices.Equal(lines, first) {
-				ns.t.Errorf("shard %s on %s has other rows than on %s: %d and %d", s.ID, id, s.Replicas[0], len(lines), len(first))
+				ns.t.Errorf("shard %s on %s has other rows than on %s: %d and %d", s.ID, id, s.Replicas[0], len(lines),
+					len(first))
 			}
 		}
 		for _, line := range first {
@@ -381,17 +386,21 @@ func TestApply(t *testing.T) {
 	do(condition("other", putRow("a", 7, 8)), wire.ErrChanged)
 	do(condition(version, putRow("a", 7, 8)), nil)
 	do(condition(version, putRow("a", 9, 9)), wire.ErrChanged)
-	do(transaction(wire.Operation{Op: wire.Put, Collection: "c", Row: json.RawMessage(`{"key":"d","vector":[1]}`)}), db.ErrInvalid)
-	do(transaction(wire.Operation{Op: wire.Put, Collection: "c", Row: json.RawMessage(`{"key":"d","vector":[1,2],"expires":"2040-01-01"}`)}),
+	do(transaction(wire.Operation{Op: wire.Put, Collection: "c",
+		Row: json.RawMessage(`{"key":"d","vector":[1]}`)}), db.ErrInvalid)
+	do(transaction(wire.Operation{Op: wire.Put, Collection: "c",
+		Row: json.RawMessage(`{"key":"d","vector":[1,2],"expires":"2040-01-01"}`)}),
 		db.ErrInvalid)
 	do(transaction(wire.Operation{Op: wire.Put, Collection: "none", Row: row("d", 1, 2)}), db.ErrNotFound)
-	do(transaction(wire.Operation{Op: wire.Delete, Collection: ".cluster", Key: wire.Key{Text: "position"}}), db.ErrNotFound)
+	do(transaction(wire.Operation{Op: wire.Delete, Collection: ".cluster", Key: wire.Key{Text: "position"}}),
+		db.ErrNotFound)
 	do(&shardlog.Message{Drop: "none"}, db.ErrNotFound)
 	do(&shardlog.Message{Drop: ".cluster"}, db.ErrInvalid)
 	do(&shardlog.Message{}, db.ErrInvalid)
 	do(&shardlog.Message{Create: &wire.NewCollection{Name: "d", Schema: wire.Schema{Dim: -2}}}, db.ErrInvalid)
 	do(&shardlog.Message{Create: &wire.NewCollection{Name: "d", Schema: wire.Schema{Dim: 1}}}, nil)
-	do(&shardlog.Message{Schema: &wire.NewCollection{Name: "d", Schema: wire.Schema{Dim: 1, Meta: map[string]string{"a": "b"}}}}, nil)
+	do(&shardlog.Message{Schema: &wire.NewCollection{Name: "d", Schema: wire.Schema{Dim: 1,
+		Meta: map[string]string{"a": "b"}}}}, nil)
 	do(&shardlog.Message{Drop: "d"}, nil)
 	do(transaction(wire.Operation{Op: wire.Delete, Collection: "c", Key: wire.Key{Text: "b"}}), nil)
 	want := map[string]string{"a": "[7 8]"}
@@ -406,7 +415,8 @@ func TestApply(t *testing.T) {
 	build := &shardlog.Build{Collection: "c", Index: "i"}
 	at := do(&shardlog.Message{Build: build}, nil)
 	var ended node.Ended
-	if err := ns.get(ctx, "n0", fmt.Sprint("/cluster/built?shard=0&sequence=", at.Applied), &ended); err != nil || !ended.Ended || ended.Error != nil {
+	if err := ns.get(ctx, "n0", fmt.Sprint("/cluster/built?shard=0&sequence=", at.Applied),
+		&ended); err != nil || !ended.Ended || ended.Error != nil {
 		t.Errorf("%+v, %v", ended, err)
 	}
 	indexes := func(want int) {
@@ -424,7 +434,8 @@ func TestApply(t *testing.T) {
 	indexes(1)
 	do(&shardlog.Message{DropIndex: build}, nil)
 	indexes(0)
-	res, err := http.Post("http://"+ns.list["n0"].o.Address+"/v1/files/0/transactions", wire.JSON, bytes.NewReader([]byte(`{}`)))
+	res, err := http.Post("http://"+ns.list["n0"].o.Address+"/v1/files/0/transactions", wire.JSON,
+		bytes.NewReader([]byte(`{}`)))
 	if err := answer(res, err)(nil); !errors.Is(err, wire.ErrMethod) {
 		t.Errorf("a write to a node: %v", err)
 	}
@@ -456,7 +467,8 @@ func (ns *nodes) leader(ctx context.Context, shard int) int {
 	}
 }
 
-// TestKills has writers write while nodes and leaders of logs are killed and paused, then all servers, and compares all replicas at the end.
+// TestKills has writers write while nodes and leaders of logs are killed and paused, then all servers,
+// and compares all replicas at the end.
 func TestKills(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

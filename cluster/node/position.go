@@ -68,7 +68,8 @@ func (r *replica) openFile(ctx context.Context) error {
 	}
 	if o.at.Cluster != r.n.cluster {
 		_ = file.Close()
-		return fmt.Errorf("%w: %s is of cluster %s, not %s (move it away)", shardlog.ErrCluster, r.path(), o.at.Cluster, r.n.cluster)
+		return fmt.Errorf("%w: %s is of cluster %s, not %s (move it away)", shardlog.ErrCluster, r.path(),
+			o.at.Cluster, r.n.cluster)
 	}
 	o.server = server.New(map[string]*db.DB{r.id: file}, &server.Options{Token: r.n.o.Token, Logger: r.logger})
 	r.change(func() { r.open, r.newest = o, nil })

@@ -212,7 +212,8 @@ const (
 
 // failed shows the error of a round, and closes the file if it can be neither read nor written any more.
 func (r *replica) failed(err error) {
-	unusable := errors.Is(err, db.ErrUnknownState) || errors.Is(err, db.ErrReplaced) || errors.Is(err, db.ErrCorrupt) ||
+	unusable := errors.Is(err, db.ErrUnknownState) || errors.Is(err, db.ErrReplaced) ||
+		errors.Is(err, db.ErrCorrupt) ||
 		errors.Is(err, db.ErrClosed) || errors.Is(err, errWrongFile)
 	if unusable {
 		r.close()
@@ -292,7 +293,9 @@ func (r *replica) work(ctx context.Context, d duty) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	r.n.work.Go(func() { r.watch(ctx, log, stop) })
-	err = log.Read(ctx, r.at().Sequence, func(entries []shardlog.Entry) error { return r.apply(ctx, &d, entries) })
+	err = log.Read(ctx, r.at().Sequence, func(entries []shardlog.Entry) error {
+		return r.apply(ctx, &d, entries)
+	})
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
@@ -392,7 +395,8 @@ func (r *replica) begin(ctx context.Context, s *shardlog.Shard) error {
 		return err
 	}
 	if first, _, err := log.State(ctx); err != nil || first > 1 {
-		return errors.Join(err, fmt.Errorf("%w: shard %s: at message %d, and there is no snapshot", shardlog.ErrBehind, s.ID, first))
+		return errors.Join(err, fmt.Errorf("%w: shard %s: at message %d, and there is no snapshot",
+			shardlog.ErrBehind, s.ID, first))
 	}
 	return r.create(ctx, shardlog.Position{Shard: s.ID, Epoch: s.Epoch})
 }

@@ -92,7 +92,8 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	shard, rest, _ := strings.Cut(rest, "/")
 	if !reads(r.Method, rest) {
-		fail(w, fmt.Errorf("%w: %s: a node is changed by the log of its shard (ask a gateway)", wire.ErrMethod, r.Method))
+		fail(w, fmt.Errorf("%w: %s: a node is changed by the log of its shard (ask a gateway)", wire.ErrMethod,
+			r.Method))
 		return
 	}
 	o, err := n.gate(w, r, shard)
@@ -152,7 +153,8 @@ func (n *Node) gate(w http.ResponseWriter, r *http.Request, shard string) (*open
 		return seen >= least, nil
 	})
 	if err != nil && r.Context().Err() == nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w: shard %s on node %s has applied %d, not yet %d", wire.ErrUnavailable, shard, n.o.ID, seen, least)
+		err = fmt.Errorf("%w: shard %s on node %s has applied %d, not yet %d", wire.ErrUnavailable, shard,
+			n.o.ID, seen, least)
 	}
 	if err == nil {
 		w.Header().Set(SequenceHeader, fmt.Sprintf("%s=%d", shard, seen))
@@ -272,7 +274,8 @@ func (n *Node) ready(*http.Request) (any, error) {
 func (n *Node) snapshot(r *http.Request) (any, error) {
 	rep := n.replica(r.URL.Query().Get("shard"))
 	if rep == nil {
-		return nil, fmt.Errorf("%w: shard %.40q is not on node %s", wire.ErrUnavailable, r.URL.Query().Get("shard"), n.o.ID)
+		return nil, fmt.Errorf("%w: shard %.40q is not on node %s", wire.ErrUnavailable,
+			r.URL.Query().Get("shard"), n.o.ID)
 	}
 	if err := rep.takeSnapshot(r.Context()); err != nil {
 		return nil, err

@@ -21,7 +21,8 @@ func (r *replica) restore(ctx context.Context, s *shardlog.Shard) error {
 		return err
 	}
 	snapshots = slices.DeleteFunc(snapshots, func(x shardlog.Snapshot) bool {
-		return x.Epoch != s.Epoch && !(s.Base != nil && s.Base.Shard == s.ID && s.Base.Epoch == x.Epoch && s.Base.Sequence == x.Sequence)
+		return x.Epoch != s.Epoch && !(s.Base != nil && s.Base.Shard == s.ID && s.Base.Epoch == x.Epoch &&
+			s.Base.Sequence == x.Sequence)
 	})
 	var failed error
 	for i := range snapshots {
@@ -30,7 +31,8 @@ func (r *replica) restore(ctx context.Context, s *shardlog.Shard) error {
 			return r.prepare(ctx, &duty{shard: *s}) // which may be that of the log before
 		}
 		failed = errors.Join(failed, err)
-		if !errors.Is(err, shardlog.ErrCorrupt) && !errors.Is(err, db.ErrCorrupt) && !errors.Is(err, db.ErrNotDatabase) {
+		if !errors.Is(err, shardlog.ErrCorrupt) && !errors.Is(err, db.ErrCorrupt) &&
+			!errors.Is(err, db.ErrNotDatabase) {
 			break
 		}
 		r.logger.Error("a snapshot is damaged", "shard", s.ID, "sequence", snapshots[i].Sequence, "error", err)

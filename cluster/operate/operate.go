@@ -43,7 +43,8 @@ func Move(ctx context.Context, c *shardlog.Cluster, shard, from, to string) erro
 			return false, fmt.Errorf("shard %s is not there any more", shard)
 		}
 		st := nodes[to].Shards[shard]
-		return st.State == shardlog.Following && st.Shard == s.ID && st.Epoch == s.Epoch && st.Sequence >= st.Last, nil
+		return st.State == shardlog.Following && st.Shard == s.ID && st.Epoch == s.Epoch &&
+			st.Sequence >= st.Last, nil
 	})
 	if err != nil {
 		return fmt.Errorf("shard %s: node %s does not become a replica: %w", shard, to, err)
@@ -85,7 +86,9 @@ func inSplit(m *shardlog.Map, shard string) bool {
 }
 
 // until looks at the map and the nodes until a condition holds.
-func until(ctx context.Context, c *shardlog.Cluster, done func(*shardlog.Map, map[string]shardlog.NodeInfo) (bool, error)) error {
+func until(ctx context.Context, c *shardlog.Cluster,
+	done func(*shardlog.Map, map[string]shardlog.NodeInfo) (bool, error),
+) error {
 	var failed error
 	for {
 		m, nodes, err := look(ctx, c)
@@ -117,9 +120,10 @@ func look(ctx context.Context, c *shardlog.Cluster) (shardlog.Map, map[string]sh
 	return m, nodes, err
 }
 
-// Split divides a shard into two with half of its hashes each, whose names are that of the shard with a and b.
-// The nodes of the shard make a file of each part, which follows the shard's log. Once they have caught up, the
-// log is sealed, and from its end on the parts have logs of their own. Until then Split can be called again.
+// Split divides a shard into two with half of its hashes each, whose names are that of the shard with a and
+// b. The nodes of the shard make a file of each part, which follows the shard's log. Once they have caught
+// up, the log is sealed, and from its end on the parts have logs of their own. Until then Split can be
+// called again.
 func Split(ctx context.Context, c *shardlog.Cluster, shard string) error {
 	m, err := c.Map(ctx)
 	if err != nil {
@@ -207,8 +211,10 @@ func prepare(ctx context.Context, c *shardlog.Cluster, parent *shardlog.Shard) e
 }
 
 // caughtUp reports whether a majority of the replicas have files of both parts, which have applied all of the
-// parent's log up to final. If that is 0, the log goes on: then it is all that live, and what they know of it.
-func caughtUp(parent *shardlog.Shard, split *shardlog.Split, nodes map[string]shardlog.NodeInfo, final uint64) bool {
+// parent's log up to final. If that is 0, the log goes on: then it is all that live, and what they know
+// of it.
+func caughtUp(parent *shardlog.Shard, split *shardlog.Split, nodes map[string]shardlog.NodeInfo,
+	final uint64) bool {
 	ready, live := 0, 0
 	for _, id := range parent.Replicas {
 		n, ok := nodes[id]
@@ -268,7 +274,8 @@ func Recover(ctx context.Context, c *shardlog.Cluster, shard string) error {
 	case !lost:
 		return fmt.Errorf("shard %s: its log is complete, as far as its replicas know", shard)
 	case there <= len(s.Replicas)/2:
-		return fmt.Errorf("shard %s: only %d of %d replicas are there, want a majority (start the others)", shard, there, len(s.Replicas))
+		return fmt.Errorf("shard %s: only %d of %d replicas are there, want a majority (start the others)",
+			shard, there, len(s.Replicas))
 	}
 	if log != nil { // what is published from now on would be in no file
 		if _, err := c.Seal(ctx, s); err != nil && !errors.Is(err, shardlog.ErrLogLost) {

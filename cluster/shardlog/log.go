@@ -90,17 +90,18 @@ func (c *Cluster) DeleteLog(ctx context.Context, s *Shard) error {
 	return failure(err, "delete the log of shard "+s.ID)
 }
 
-// Publish appends a message to the log of a shard, and returns its sequence once a majority of the servers has
-// it. A message with the id of one of the last two minutes (Window) is not appended again: its sequence is
-// that of the first. Errors: ErrSealed, ErrTooLarge, ErrFull, ErrLogLost, ErrUnreachable if the message was not
-// sent and, if the servers did not answer in time, ErrUnknown.
+// Publish appends a message to the log of a shard, and returns its sequence once a majority of the servers
+// has it. A message with the id of one of the last two minutes (Window) is not appended again: its sequence
+// is that of the first. Errors: ErrSealed, ErrTooLarge, ErrFull, ErrLogLost, ErrUnreachable if the message
+// was not sent and, if the servers did not answer in time, ErrUnknown.
 func (c *Cluster) Publish(ctx context.Context, s *Shard, id string, m *Message) (sequence uint64, err error) {
 	b, err := json.Marshal(m)
 	if err != nil {
 		return 0, err
 	}
 	if len(b) > c.MaxMessage() {
-		return 0, fmt.Errorf("%w: %d bytes, the servers take at most %d (max_payload)", ErrTooLarge, len(b), c.MaxMessage())
+		return 0, fmt.Errorf("%w: %d bytes, the servers take at most %d (max_payload)", ErrTooLarge, len(b),
+			c.MaxMessage())
 	}
 	msg := &nats.Msg{Subject: c.stream(s), Data: b, Header: nats.Header{
 		formatHeader: {format}, sumHeader: {strconv.FormatUint(uint64(sum(b)), 16)},
@@ -147,7 +148,8 @@ func (c *Cluster) OpenLog(ctx context.Context, s *Shard) (*Log, error) {
 
 func (l *Log) same(info *jetstream.StreamInfo) error {
 	if created := info.Created.UnixNano(); created != l.s.Created {
-		return fmt.Errorf("%w: shard %s: the stream was made at %v, the map has another one of %v", ErrLogLost, l.s.ID,
+		return fmt.Errorf("%w: shard %s: the stream was made at %v, the map has another one of %v", ErrLogLost,
+			l.s.ID,
 			info.Created, time.Unix(0, l.s.Created).UTC())
 	}
 	return nil
@@ -190,7 +192,8 @@ func (l *Log) Check(ctx context.Context, applied uint64, mark Mark) (last uint64
 	case err != nil:
 		return 0, err
 	case last < applied:
-		return last, fmt.Errorf("%w: shard %s: the last one is %d, the node has applied %d", ErrLogLost, l.s.ID, last, applied)
+		return last, fmt.Errorf("%w: shard %s: the last one is %d, the node has applied %d", ErrLogLost, l.s.ID,
+			last, applied)
 	case first > applied+1:
 		return last, fmt.Errorf("%w: shard %s: at %d, the node has applied %d", ErrBehind, l.s.ID, first, applied)
 	case applied < first: // it has been purged
@@ -205,7 +208,8 @@ func (l *Log) Check(ctx context.Context, applied uint64, mark Mark) (last uint64
 	case err != nil:
 		return last, failure(err, fmt.Sprintf("message %d of shard %s", applied, l.s.ID))
 	case newMark(msg.Time, msg.Data) != mark:
-		return last, fmt.Errorf("%w: shard %s: message %d is another one than the node has applied", ErrLogLost, l.s.ID, applied)
+		return last, fmt.Errorf("%w: shard %s: message %d is another one than the node has applied", ErrLogLost,
+			l.s.ID, applied)
 	}
 	return last, nil
 }
@@ -283,7 +287,8 @@ func (l *Log) Read(ctx context.Context, after uint64, f func([]Entry) error) err
 	defer cancel()
 	// A consumer without state: what it has not delivered when its server ends is read by another one.
 	consumer, err := l.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1, AckPolicy: jetstream.AckNonePolicy,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
+		AckPolicy:     jetstream.AckNonePolicy,
 		MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute, MaxDeliver: 1,
 	})
 	if err != nil {
@@ -358,7 +363,8 @@ func (l *Log) batch(ctx context.Context, after *uint64, arrived <-chan Entry) (b
 			return batch, nil
 		}
 		if *after++; e.Sequence != *after {
-			return nil, fmt.Errorf("%w: shard %s: message %d arrived in place of %d", ErrUnreachable, l.s.ID, e.Sequence, *after)
+			return nil, fmt.Errorf("%w: shard %s: message %d arrived in place of %d", ErrUnreachable, l.s.ID,
+				e.Sequence, *after)
 		}
 		batch, size = append(batch, e), size+e.Size
 	}
@@ -376,7 +382,8 @@ func newEntry(msg jetstream.Msg) (e Entry, err error) {
 		e.Foreign = true
 		e.Err = fmt.Errorf("%w: message %d has no header %s", ErrCorrupt, e.Sequence, formatHeader)
 	case f != format:
-		e.Err = fmt.Errorf("%w: message %d has format %.20q, this program knows %s", ErrFormat, e.Sequence, f, format)
+		e.Err = fmt.Errorf("%w: message %d has format %.20q, this program knows %s", ErrFormat, e.Sequence, f,
+			format)
 	case msg.Headers().Get(sumHeader) != strconv.FormatUint(uint64(e.Mark.Sum), 16):
 		e.Err = fmt.Errorf("%w: message %d has the checksum %x, want %.20q", ErrCorrupt, e.Sequence, e.Mark.Sum,
 			msg.Headers().Get(sumHeader))

@@ -229,7 +229,8 @@ func (c *Cluster) Change(ctx context.Context, change func(*Map) error) (Map, err
 	}
 }
 
-// Watch calls f with the map, and whenever it has become another one, until the context ends or f returns false.
+// Watch calls f with the map, and whenever it has become another one, until the context ends or f
+// returns false.
 func (c *Cluster) Watch(ctx context.Context, f func(Map) bool) error {
 	var seen Map // servers that were restored have an older version
 	for ctx.Err() == nil {

@@ -135,14 +135,18 @@ func TestMapChanges(t *testing.T) {
 		}
 	}
 	last := 0
-	err := c.Watch(ctx, func(m shardlog.Map) bool { last = len(m.Shards[0].Joining); return last < writers*each })
+	err := c.Watch(ctx, func(m shardlog.Map) bool {
+		last = len(m.Shards[0].Joining)
+		return last < writers*each
+	})
 	if err != nil || last != writers*each {
 		t.Errorf("%d changes, %v", last, err)
 	}
 	if _, err := c.Change(ctx, func(m *shardlog.Map) error { m.Shards[0].First = 1; return nil }); err == nil {
 		t.Error("a map with a gap is stored")
 	}
-	err = c.Announce(ctx, &shardlog.NodeInfo{ID: "n", Address: "http://x", Shards: map[string]shardlog.Status{"0": {Last: 7}}})
+	err = c.Announce(ctx, &shardlog.NodeInfo{ID: "n", Address: "http://x",
+		Shards: map[string]shardlog.Status{"0": {Last: 7}}})
 	nodes, listErr := c.Nodes(ctx)
 	if err != nil || listErr != nil || len(nodes) != 1 || nodes[0].Shards["0"].Last != 7 {
 		t.Errorf("%v, %v, %v", nodes, err, listErr)
