@@ -33,7 +33,7 @@ const (
 	// Members are asked for deepLabels labels, and deepShare times the mean number of labels of a row more.
 	deepLabels, deepShare = 64, 8
 	// defaultTime is the time of a build, enoughGain the share of what members explain for which one is added.
-	defaultTime, enoughGain = 2 * time.Minute, 0.005
+	defaultTime, enoughGain = 2 * time.Minute, 0.001
 )
 
 // tuner chooses the members of a model and their weights.
