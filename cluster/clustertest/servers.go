@@ -168,7 +168,7 @@ func (s *Servers) Restart(i int) {
 	s.start(path, i)
 }
 
-// Pause stops a server as a slow machine would; Resume lets it go on.
+// Pause stops a server as a slow machine would; Resume continues it.
 func (s *Servers) Pause(i int) { _ = s.servers[i].process.Process.Signal(syscall.SIGSTOP) }
 
 // Resume continues a server.

@@ -124,7 +124,7 @@ func (g *Gateway) read(ctx context.Context, fresh bool) (*view, error) {
 		g.view = v
 	case g.view == nil || ctx.Err() != nil:
 		return nil, fmt.Errorf("%w: the map of the cluster: %w", wire.ErrUnavailable, err)
-	default: // reads go on without the key-value store
+	default: // reads continue without the key-value store
 		g.o.Logger.Warn("the map of the cluster cannot be read", "error", err)
 	}
 	g.until = time.Now().Add(viewTime)

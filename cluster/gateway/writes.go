@@ -146,8 +146,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// logged reports whether a transaction is acknowledged when the log has it. Then nobody says whether its
-// conditions hold, so it may have none.
+// logged reports whether a transaction is acknowledged when the log has it. No replica has checked its
+// conditions then, so it may have none.
 func (c *call) logged(in *wire.Transaction) (bool, error) {
 	logged := c.g.o.Logged
 	conditional := len(in.If) > 0
@@ -317,7 +317,7 @@ func (c *call) built(s *shardlog.Shard, n uint64) error {
 type askReplica func(ctx context.Context, address, message string) (a node.Applied, done bool, err error)
 
 // majority asks the replicas of a shard about a message until a majority is done with it, and returns what one
-// of these knows. Replicas may change meanwhile.
+// of these knows. Replicas may change during the call.
 func (c *call) majority(s *shardlog.Shard, n uint64, ask askReplica) (out node.Applied, err error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()

@@ -228,7 +228,7 @@ func (r *replica) failed(err error) {
 	r.n.tell()
 	r.logger.Error("replica", "error", err)
 	if errors.Is(err, db.ErrCorrupt) || errors.Is(err, db.ErrNotDatabase) {
-		// The others have what it had; it is kept for whoever wants to look at it.
+		// The others have what it had; it is kept for an inspection.
 		if err := os.Rename(r.path(), r.path()+".damaged"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			r.logger.Error("put the damaged file aside", "error", err)
 		}
@@ -349,7 +349,7 @@ func (r *replica) watch(ctx context.Context, log *shardlog.Log, stop context.Can
 }
 
 // errWrongFile: a file is not that of the shard.
-var errWrongFile = errors.New("the file is none of the shard")
+var errWrongFile = errors.New("the file belongs to another shard")
 
 // prepare opens the file and brings it to a position in the log of the duty.
 func (r *replica) prepare(ctx context.Context, d *duty) error {

@@ -16,7 +16,7 @@ const every = 300 * time.Millisecond
 
 // Move has a node take the place of another one as a replica of a shard: it copies the shard, and once it has
 // all that the log had when it began to follow it, the other one leaves. An empty from only adds a replica.
-// If the context ends before, the move goes on when Move is called again.
+// If the context ends before, the move continues when Move is called again.
 func Move(ctx context.Context, c *shardlog.Cluster, shard, from, to string) error {
 	_, err := c.Change(ctx, func(m *shardlog.Map) error {
 		s := m.Shard(shard)
@@ -211,7 +211,7 @@ func prepare(ctx context.Context, c *shardlog.Cluster, parent *shardlog.Shard) e
 }
 
 // caughtUp reports whether a majority of the replicas have files of both parts, which have applied all of the
-// parent's log up to final. If that is 0, the log goes on: then it is all that live, and what they know
+// parent's log up to final. If that is 0, the log continues: then it is all that live, and what they know
 // of it.
 func caughtUp(parent *shardlog.Shard, split *shardlog.Split, nodes map[string]shardlog.NodeInfo,
 	final uint64) bool {

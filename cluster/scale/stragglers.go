@@ -150,7 +150,7 @@ func (r *run) work(at float64, node int) {
 // answer ends the work of a replica, unless it stalls, and reports whether it is the first answer.
 func (r *run) answer(e event) (first bool) {
 	n := &r.nodes[e.who]
-	if n.until > e.at { // it has stalled meanwhile
+	if n.until > e.at { // it has stalled since then
 		e.at, n.until = n.until+0.5, 0
 		heap.Push(&r.events, e)
 		return false

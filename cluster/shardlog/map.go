@@ -283,7 +283,7 @@ type NodeInfo struct {
 const (
 	Restoring = "restoring" // the node copies a snapshot
 	Following = "following" // it serves the shard, and applies the log
-	Stopped   = "stopped"   // it serves nothing; Error says why
+	Stopped   = "stopped"   // it serves nothing; Error is the reason
 )
 
 // Status is the state of a shard on a node.

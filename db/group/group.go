@@ -1,5 +1,5 @@
 // Package group searches several collections, of one file or of several, as one: the answers are those
-// of one collection that has the rows of all, in the order of the parts. The guide says what is exact.
+// of one collection that has the rows of all, in the order of the parts. The guide lists what is exact.
 package group
 
 import (
