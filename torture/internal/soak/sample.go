@@ -97,7 +97,7 @@ func (y *Day) sample(start time.Time) (s Sample, err error) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	s.Heap = int64(m.HeapAlloc)
-	if s.Anonymous, s.Mapped, err = resident(); err != nil {
+	if s.Anonymous, s.Mapped, err = Resident("/proc/self/status"); err != nil {
 		return s, err
 	}
 	fds, err := os.ReadDir("/proc/self/fd")
@@ -105,9 +105,9 @@ func (y *Day) sample(start time.Time) (s Sample, err error) {
 	return s, err
 }
 
-// resident is the process's resident memory, its own and that of files.
-func resident() (anonymous, mapped int64, err error) {
-	text, err := os.ReadFile("/proc/self/status")
+// Resident is the resident memory of the process with the status file, its own and that of files.
+func Resident(status string) (anonymous, mapped int64, err error) {
+	text, err := os.ReadFile(status)
 	if err != nil {
 		return 0, 0, err
 	}
