@@ -1,7 +1,7 @@
 // Command torture tries to make an anndb database lose or falsify data, by
 // every means that works on an ordinary Linux machine: see README.md.
 //
-//	go run . [-seed S] [-scale sample|full] [-layers powercut,faults,…] [-dir DIR] [-v]
+//	go run . [-seed S] [-scale sample|full] [-layers powercut,faults,…] [-dir DIR] [-v] [-list]
 //
 // It prints its seed and one line of totals for every layer, which ends with
 // OK, FAILED or SKIPPED and a reason. The exit code is 1 if a layer failed.
@@ -33,6 +33,7 @@ func main() {
 	only := flag.String("layers", "", "names of the layers to run, with commas; empty means all")
 	dir := flag.String("dir", "", "where to make a scratch directory; empty means the system's")
 	verbose := flag.Bool("v", false, "print what layers log as they run")
+	list := flag.Bool("list", false, "print the names of the layers instead")
 	flag.Usage = func() {
 		fmt.Fprintf(os.Stderr, "usage: torture [flags]\n")
 		flag.PrintDefaults()
@@ -42,6 +43,12 @@ func main() {
 		}
 	}
 	flag.Parse()
+	if *list {
+		for _, l := range layers {
+			fmt.Println(l.name)
+		}
+		return
+	}
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}

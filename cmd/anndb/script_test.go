@@ -257,8 +257,8 @@ var phrases = []struct {
 	with string
 }{
 	{dear, ""},
-	{regexp.MustCompile(`(?m)^[a-z ]+: \d+ of \d+,[^\n]* \d+m?\d*s(?:, \S+ left)?\n`), ""}, // progress after 10 s
 	{regexp.MustCompile(`(?m)^time: \S+$`), "time: ~"},
+	{regexp.MustCompile(`(?m)^[a-z -]+:(?: [^\n]+,)? (?:\d+m)?\d+s(?:, \S+ left)?\n`), ""}, // progress after 10 s
 	{regexp.MustCompile(`(queries: [^\n]*, )[\d.]+ [µm]?s( each)?`), "$1~$2"},
 	{regexp.MustCompile(`checksum [\da-f]{8}, stored [\da-f]{8}`), "checksum ~~~~~~~~, stored ~~~~~~~~"},
 	{regexp.MustCompile(`0x[\da-f]{16}`), "0x~"},
