@@ -20,6 +20,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/maintenance"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/server"
 	"github.com/anndb/anndb/text"
 	"github.com/anndb/anndb/vector"
@@ -42,6 +43,7 @@ type comparedSet struct {
 	vectors       [2]string // of both
 	build         index.Options
 	searches      []comparedSearch
+	model         *lcif.Params // of a label model whose scores are compared, if there is one
 }
 
 // comparedSearch is a kind of search: with the parts of the query that it has.
@@ -66,6 +68,7 @@ var comparedSets = []comparedSet{
 		rows: "eurlex57k/eurlex57k-train.txt.gz", queries: "eurlex57k/eurlex57k-test.txt.gz",
 		build:    &index.Postings{},
 		searches: []comparedSearch{{"sparse", true, true, "", false}},
+		model:    &lcif.Params{K: 20, Alpha: 1, Beta: 1, Lambda: 0.5},
 	},
 	{
 		name: "wordnet", schema: db.Schema{Text: &text.Schema{}, Dim: 512, Metric: vector.Cosine},
@@ -123,7 +126,10 @@ func (c *compareCmd) compare(a *app, cluster client.File, s *comparedSet) (err e
 			return err
 		}
 		loaded := time.Since(begin)
-		if _, err = coll.Build(a.ctx, "main", s.build); err != nil {
+		if _, err = coll.Build(a.ctx, "main", s.build); err == nil && s.model != nil {
+			_, err = coll.Build(a.ctx, "model", &index.LCIF{Weight: "none", Params: s.model})
+		}
+		if err != nil {
 			return err
 		}
 		fmt.Fprintf(a.out, "%s, %s: %d rows in %.1f s, built in %.1f s\n", s.name, []string{"file", "cluster"}[i], n,
@@ -135,7 +141,42 @@ func (c *compareCmd) compare(a *app, cluster client.File, s *comparedSet) (err e
 			return fmt.Errorf("%s: %w", how.name, err)
 		}
 	}
+	if s.model == nil {
+		return nil
+	}
+	return comparePredictions(a.ctx, a.out, s, colls, queries)
+}
+
+// comparePredictions predicts by the file and the cluster in turn, with given parameters: then labels are in the
+// order of their scores, and not of probabilities, which several models do not have.
+func comparePredictions(
+	ctx context.Context, w io.Writer, s *comparedSet, colls []client.Collection, queries []db.Query,
+) error {
+	var times [2][]time.Duration
+	for i, q := range queries {
+		var found [2]db.Predictions
+		for j := range found {
+			begin := time.Now()
+			var err error
+			o := &db.PredictOptions{Index: "model", Top: 5, Params: s.model}
+			if found[j], err = colls[j].Predict(ctx, q, o); err != nil {
+				return err
+			}
+			times[j] = append(times[j], time.Since(begin))
+		}
+		if !slices.Equal(found[0].Labels, found[1].Labels) {
+			return fmt.Errorf("prediction %d: %v, want %v", i, found[1].Labels, found[0].Labels)
+		}
+	}
+	fmt.Fprintf(w, "%s, labels: %d queries, equal bit for bit; median %v of the file, %v of the cluster\n", s.name,
+		len(queries), median(times[0]), median(times[1]))
 	return nil
+}
+
+// median returns the middle time.
+func median(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[len(times)/2].Round(time.Microsecond)
 }
 
 // serveFile serves a new file at an address of its own.
@@ -239,12 +280,8 @@ func (how *comparedSearch) compare(
 		what = fmt.Sprintf("recall %.3f of the file, %.3f of the cluster", float64(found[0])/float64(all),
 			float64(found[1])/float64(all))
 	}
-	for i := range times {
-		slices.Sort(times[i])
-	}
-	middle := len(queries) / 2
 	fmt.Fprintf(w, "%s, %s: %d queries, %s; median %v of the file, %v of the cluster\n", s.name, how.name,
-		len(queries), what, times[0][middle].Round(time.Microsecond), times[1][middle].Round(time.Microsecond))
+		len(queries), what, median(times[0]), median(times[1]))
 	return nil
 }
 

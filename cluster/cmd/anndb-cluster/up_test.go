@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -135,9 +134,7 @@ func TestUp(t *testing.T) {
 	end()
 	up(t, folder)
 	check()
-	if out := run(t, folder, "status"); strings.Count(out, "following") != 4 {
-		t.Fatal(out)
-	}
+	await(t, folder, func(status string) bool { return strings.Count(status, "following") == 4 })
 
 	other := filepath.Join(t.TempDir(), "other")
 	up(t, other)
@@ -148,16 +145,22 @@ func TestUp(t *testing.T) {
 	check()
 	run(t, folder, "move", "1", "node-1", "--from", "node-4")
 	check()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for {
+	await(t, folder, func(status string) bool {
+		return strings.Contains(status, "shard 0a,") && strings.Contains(status, "shard 0b,") &&
+			!strings.Contains(status, "joining")
+	})
+}
+
+// await waits until the status of a cluster is as it should be: nodes announce themselves every two seconds.
+func await(t *testing.T, folder string, right func(status string) bool) {
+	t.Helper()
+	for until := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
 		out := run(t, folder, "status")
-		if strings.Contains(out, "shard 0a,") && strings.Contains(out, "shard 0b,") && !strings.Contains(out, "joining") {
-			break
+		if right(out) {
+			return
 		}
-		if ctx.Err() != nil {
+		if time.Now().After(until) {
 			t.Fatal(out)
 		}
-		time.Sleep(200 * time.Millisecond)
 	}
 }
