@@ -177,8 +177,30 @@ func (c *Cluster) Create(ctx context.Context, shards []Shard) (m Map, err error)
 	return m, failure(err, "store the map")
 }
 
-// Map returns the map. Errors: ErrNoCluster, ErrFormat.
+// Map returns the map, since the last Change of this connection at least. Errors: ErrNoCluster, ErrFormat.
 func (c *Cluster) Map(ctx context.Context) (m Map, err error) {
+	for end := time.Now().Add(staleness); ; {
+		least := c.changed.Load()
+		if m, err = c.readMap(ctx); err != nil || m.version >= least {
+			return m, err
+		}
+		if time.Now().After(end) { // the servers were restored
+			c.changed.CompareAndSwap(least, 0)
+			return m, nil
+		}
+		select {
+		case <-ctx.Done():
+			return m, ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// staleness is how far a server that answers may be behind the others.
+const staleness = 3 * time.Second
+
+// readMap returns the map as one of the servers has it, which may be behind the others.
+func (c *Cluster) readMap(ctx context.Context) (m Map, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	st, err := c.stores(ctx)
@@ -224,7 +246,10 @@ func (c *Cluster) Change(ctx context.Context, change func(*Map) error) (Map, err
 		if errors.Is(err, jetstream.ErrKeyExists) { // another version
 			continue
 		}
-		m.version = version
+		if err == nil {
+			m.version = version
+			c.changed.Store(version)
+		}
 		return m, failure(err, "store the map")
 	}
 }

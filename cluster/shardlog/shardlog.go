@@ -69,6 +69,8 @@ type Cluster struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
 	found atomic.Pointer[stores]
+	// changed is the version of the map after the last Change.
+	changed atomic.Uint64
 }
 
 // stores are those of a cluster.
