@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,7 +31,25 @@ type bed struct {
 	s    *server.Server
 	url  string
 	http *http.Client
-	log  *bytes.Buffer
+	log  *record
+}
+
+// record is a log that can be read while it is written.
+type record struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (r *record) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(b)
+}
+
+func (r *record) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.String()
 }
 
 // newBed serves an empty database on a socket of its own.
@@ -41,7 +60,7 @@ func newBed(t *testing.T, o *server.Options) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bed{t: t, db: d, http: &http.Client{Transport: &http.Transport{}}, log: &bytes.Buffer{}}
+	b := &bed{t: t, db: d, http: &http.Client{Transport: &http.Transport{}}, log: &record{}}
 	if o == nil {
 		o = &server.Options{}
 	}
