@@ -194,6 +194,11 @@ func TestSnapshots(t *testing.T) {
 	if err != nil || strings.Count(string(log), "a snapshot is damaged") != 2 {
 		t.Errorf("two damaged snapshots were not seen: %v", err)
 	}
+	// The servers have lost the store of snapshots: another replica makes it again.
+	if err := js.DeleteObjectStore(ctx, "anndb_a_snapshots"); err != nil {
+		t.Fatal(err)
+	}
+	lose()
 	// A file that is damaged is put aside, and the shard restored.
 	ns.kill("n1")
 	path := filepath.Join(ns.list["n1"].o.Folder, "0.anndb")

@@ -41,6 +41,8 @@ type replica struct {
 
 	// applying is held while messages are applied, and while the state of the file must not move.
 	applying sync.Mutex
+	// snapshotting is held while a snapshot is stored.
+	snapshotting sync.Mutex
 
 	mu      sync.Mutex
 	duty    duty
@@ -395,8 +397,7 @@ func (r *replica) begin(ctx context.Context, s *shardlog.Shard) error {
 		return err
 	}
 	if first, _, err := log.State(ctx); err != nil || first > 1 {
-		return errors.Join(err, fmt.Errorf("%w: shard %s: at message %d, and there is no snapshot",
-			shardlog.ErrBehind, s.ID, first))
+		return errors.Join(err, r.restore(ctx, s))
 	}
 	return r.create(ctx, shardlog.Position{Shard: s.ID, Epoch: s.Epoch})
 }

@@ -277,7 +277,7 @@ func (n *Node) snapshot(r *http.Request) (any, error) {
 		return nil, fmt.Errorf("%w: shard %.40q is not on node %s", wire.ErrUnavailable,
 			r.URL.Query().Get("shard"), n.o.ID)
 	}
-	if err := rep.takeSnapshot(r.Context()); err != nil {
+	if err := rep.takeSnapshot(n.ctx); err != nil { // also if the request ends
 		return nil, err
 	}
 	return rep.state(), nil

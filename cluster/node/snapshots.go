@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/wire"
 )
 
 // restore replaces the file by the newest snapshot of the shard that is not damaged.
@@ -24,23 +26,55 @@ func (r *replica) restore(ctx context.Context, s *shardlog.Shard) error {
 		return x.Epoch != s.Epoch && !(s.Base != nil && s.Base.Shard == s.ID && s.Base.Epoch == x.Epoch &&
 			s.Base.Sequence == x.Sequence)
 	})
-	var failed error
 	for i := range snapshots {
 		err := r.restoreOne(ctx, &snapshots[i])
-		if err == nil {
+		switch {
+		case err == nil:
 			return r.prepare(ctx, &duty{shard: *s}) // which may be that of the log before
-		}
-		failed = errors.Join(failed, err)
-		if !errors.Is(err, shardlog.ErrCorrupt) && !errors.Is(err, db.ErrCorrupt) &&
-			!errors.Is(err, db.ErrNotDatabase) {
-			break
+		case !errors.Is(err, shardlog.ErrCorrupt) && !errors.Is(err, db.ErrCorrupt) &&
+			!errors.Is(err, db.ErrNotDatabase):
+			return err
 		}
 		r.logger.Error("a snapshot is damaged", "shard", s.ID, "sequence", snapshots[i].Sequence, "error", err)
 	}
-	if failed == nil {
-		failed = fmt.Errorf("%w: shard %s has no snapshot of epoch %d yet", shardlog.ErrBehind, s.ID, s.Epoch)
+	failed := fmt.Errorf("%w: shard %s has no valid snapshot of epoch %d yet", shardlog.ErrBehind, s.ID, s.Epoch)
+	return errors.Join(failed, r.requestSnapshot(ctx, s))
+}
+
+// requestSnapshot has another replica store a snapshot, so that a later try can restore it.
+func (r *replica) requestSnapshot(ctx context.Context, s *shardlog.Shard) error {
+	nodes, err := r.n.c.Nodes(ctx)
+	for _, x := range nodes {
+		if st := x.Shards[s.ID]; x.ID == r.n.o.ID || st.State != shardlog.Following || st.Epoch != s.Epoch {
+			continue
+		}
+		bad := r.requestFrom(ctx, x.Address)
+		if bad == nil {
+			return nil
+		}
+		err = errors.Join(err, fmt.Errorf("node %s stores no snapshot: %w", x.ID, bad))
 	}
-	return failed
+	return err
+}
+
+// requestFrom has a node store a snapshot, which continues if it takes longer than timeout.
+func (r *replica) requestFrom(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, address+"/cluster/snapshot?shard="+r.id, nil)
+	if err != nil {
+		return err
+	}
+	q.Header.Set("Authorization", "Bearer "+r.n.o.Token)
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusTooManyRequests {
+		return errors.New(answer.Status)
+	}
+	return nil
 }
 
 // restoreOne replaces the file by a snapshot. The file is served until the snapshot is here and verified.
@@ -154,8 +188,12 @@ func (r *replica) enough(ctx context.Context, s *shardlog.Shard, sequence uint64
 }
 
 // takeSnapshot stores the present state of the file in the object store, deletes all but the two newest
-// snapshots, and the messages of the log that are in both.
+// snapshots, and the messages of the log that are in both. Errors: wire.ErrBusy if another call is at it.
 func (r *replica) takeSnapshot(ctx context.Context) error {
+	if !r.snapshotting.TryLock() {
+		return fmt.Errorf("%w: a snapshot of shard %s is being stored", wire.ErrBusy, r.id)
+	}
+	defer r.snapshotting.Unlock()
 	r.applying.Lock()
 	begun := sync.OnceFunc(r.applying.Unlock)
 	defer begun()

@@ -151,8 +151,7 @@ func (c *Cluster) Create(ctx context.Context, shards []Shard) (m Map, err error)
 		_, err = c.js.CreateOrUpdateKeyValue(ctx, leases)
 	}
 	if err == nil {
-		_, err = c.js.CreateOrUpdateObjectStore(ctx,
-			jetstream.ObjectStoreConfig{Bucket: c.store("_snapshots"), Replicas: n})
+		_, err = c.objects(ctx)
 	}
 	if err != nil {
 		return m, failure(err, "create the stores of cluster "+c.o.Cluster)

@@ -76,7 +76,6 @@ type Cluster struct {
 // stores are those of a cluster.
 type stores struct {
 	maps, nodes jetstream.KeyValue
-	snapshots   jetstream.ObjectStore
 }
 
 // name is what names of clusters, shards and nodes consist of.
@@ -153,9 +152,6 @@ func (c *Cluster) stores(ctx context.Context) (*stores, error) {
 	var err error
 	if s.maps, err = c.js.KeyValue(ctx, c.store("")); err == nil {
 		s.nodes, err = c.js.KeyValue(ctx, c.store("_nodes"))
-	}
-	if err == nil {
-		s.snapshots, err = c.js.ObjectStore(ctx, c.store("_snapshots"))
 	}
 	switch {
 	case errors.Is(err, jetstream.ErrBucketNotFound), errors.Is(err, jetstream.ErrStreamNotFound):

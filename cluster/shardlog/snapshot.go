@@ -25,14 +25,25 @@ type Snapshot struct {
 
 func (s *Snapshot) name() string { return fmt.Sprintf("%s/%d/%d", s.Shard, s.Epoch, s.Sequence) }
 
+// objects returns the store of the snapshots. It makes a new one if the servers have none: what is in it can be
+// made again.
+func (c *Cluster) objects(ctx context.Context) (jetstream.ObjectStore, error) {
+	o := jetstream.ObjectStoreConfig{Bucket: c.store("_snapshots"), Replicas: c.copies()}
+	s, err := c.js.ObjectStore(ctx, o.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+		s, err = c.js.CreateOrUpdateObjectStore(ctx, o)
+	}
+	return s, failure(err, "the snapshots of cluster "+c.o.Cluster)
+}
+
 // PutSnapshot stores a backup. It replaces one of the same sequence.
 func (c *Cluster) PutSnapshot(ctx context.Context, s *Snapshot, backup io.Reader) error {
-	st, err := c.stores(ctx)
+	store, err := c.objects(ctx)
 	if err != nil {
 		return err
 	}
 	o := jetstream.ObjectMeta{Name: s.name(), Opts: &jetstream.ObjectMetaOptions{ChunkSize: 256 << 10}}
-	_, err = st.snapshots.Put(ctx, o, backup)
+	_, err = store.Put(ctx, o, backup)
 	return failure(err, "store snapshot "+s.name())
 }
 
@@ -40,11 +51,11 @@ func (c *Cluster) PutSnapshot(ctx context.Context, s *Snapshot, backup io.Reader
 func (c *Cluster) Snapshots(ctx context.Context, shard string) (out []Snapshot, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	st, err := c.stores(ctx)
+	store, err := c.objects(ctx)
 	if err != nil {
 		return nil, err
 	}
-	list, err := st.snapshots.List(ctx)
+	list, err := store.List(ctx)
 	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
 		return nil, failure(err, "list snapshots")
 	}
@@ -68,11 +79,11 @@ func (c *Cluster) Snapshots(ctx context.Context, shard string) (out []Snapshot, 
 // GetSnapshot writes a snapshot to w. Errors: ErrCorrupt if it is damaged, which may be known only after all
 // has been written.
 func (c *Cluster) GetSnapshot(ctx context.Context, s *Snapshot, w io.Writer) error {
-	st, err := c.stores(ctx)
+	store, err := c.objects(ctx)
 	if err != nil {
 		return err
 	}
-	r, err := st.snapshots.Get(ctx, s.name())
+	r, err := store.Get(ctx, s.name())
 	if err != nil {
 		return failure(err, "read snapshot "+s.name())
 	}
@@ -89,9 +100,9 @@ func (c *Cluster) GetSnapshot(ctx context.Context, s *Snapshot, w io.Writer) err
 
 // DeleteSnapshot deletes a snapshot.
 func (c *Cluster) DeleteSnapshot(ctx context.Context, s *Snapshot) error {
-	st, err := c.stores(ctx)
+	store, err := c.objects(ctx)
 	if err != nil {
 		return err
 	}
-	return failure(st.snapshots.Delete(ctx, s.name()), "delete snapshot "+s.name())
+	return failure(store.Delete(ctx, s.name()), "delete snapshot "+s.name())
 }
