@@ -71,8 +71,9 @@ func (c *Cluster) stream(s *Shard) string { return c.store("_" + s.ID + "_" + st
 func (c *Cluster) CreateLog(ctx context.Context, s *Shard) error {
 	stream, err := c.js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: c.stream(s), Subjects: []string{c.stream(s)}, Storage: jetstream.FileStorage, Replicas: c.copies(),
-		Discard: jetstream.DiscardNew, Duplicates: Window, Compression: jetstream.S2Compression, DenyDelete: true,
-		AllowDirect: false,
+		Discard: jetstream.DiscardNew, Duplicates: Window, DenyDelete: true, AllowDirect: false,
+		// A server (2.15.2) that is killed may leave a compressed block that it cannot read any more.
+		Compression: jetstream.NoCompression,
 	})
 	if err != nil {
 		return failure(err, "create the log of shard "+s.ID)
