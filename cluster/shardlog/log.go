@@ -349,15 +349,28 @@ func receive(ctx context.Context, messages jetstream.MessagesContext, arrived ch
 	}
 }
 
+// silence is after how long without messages the log is asked whether it has some.
+const silence = 2 * time.Second
+
 // batch returns the next entries, nil when there will be no more.
 func (l *Log) batch(ctx context.Context, after *uint64, arrived <-chan Entry) (batch []Entry, err error) {
-	size := 0
+	size, behind := 0, uint64(0)
 	for len(batch) == 0 || len(arrived) > 0 && len(batch) < batchMessages && size < batchBytes {
 		var e Entry
 		var ok bool
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		case <-time.After(silence):
+			// A server that cannot read a message sends heartbeats and nothing else; another one may read it.
+			if behind > *after {
+				return nil, fmt.Errorf("%w: shard %s: message %d does not arrive, the log has %d", ErrUnreachable,
+					l.s.ID, *after+1, behind)
+			}
+			if _, last, err := l.State(ctx); err == nil {
+				behind = last
+			}
+			continue
 		case e, ok = <-arrived:
 		}
 		if !ok {

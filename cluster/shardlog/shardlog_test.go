@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,6 +103,58 @@ func TestLog(t *testing.T) {
 	_, err = shardlog.Connect(ctx, &shardlog.Options{URL: servers.URLWith("anndb:wrong")})
 	if !errors.Is(err, shardlog.ErrRefused) {
 		t.Errorf("a wrong password: %v", err)
+	}
+}
+
+// TestSilence has a server that sends heartbeats and no message, as one does that cannot read its own log:
+// reading ends with an error, and begun again it gets the message.
+func TestSilence(t *testing.T) {
+	servers := clustertest.Start(t, 1)
+	c, js := servers.Connect("a"), servers.JetStream()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	m, err := c.Create(ctx, shardlog.Ranges(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &m.Shards[0]
+	publish := func(i int) {
+		if _, err := c.Publish(ctx, s, fmt.Sprint(i), message(i)); err != nil {
+			t.Error(err)
+		}
+	}
+	l, err := c.OpenLog(ctx, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(1)
+	err = l.Read(ctx, 0, func([]shardlog.Entry) error {
+		for info := range js.StreamNames(ctx).Name() {
+			stream, err := js.Stream(ctx, info)
+			if err != nil {
+				return err
+			}
+			for name := range stream.ConsumerNames(ctx).Name() {
+				if _, err := stream.PauseConsumer(ctx, name, time.Now().Add(time.Hour)); err != nil {
+					return err
+				}
+			}
+		}
+		publish(2)
+		return nil
+	})
+	if !errors.Is(err, shardlog.ErrUnreachable) || !strings.Contains(err.Error(), "message 2 does not arrive") {
+		t.Fatal(err)
+	}
+	enough := errors.New("enough")
+	err = l.Read(ctx, 1, func(entries []shardlog.Entry) error {
+		if len(entries) != 1 || entries[0].Drop != "c2" {
+			t.Errorf("%+v", entries)
+		}
+		return enough
+	})
+	if err != enough {
+		t.Error(err)
 	}
 }
 
