@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -14,6 +15,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/anndb/anndb/cluster/shardlog"
 )
@@ -59,8 +63,11 @@ func Start(t testing.TB, n int) *Servers {
 		s.configure(i)
 	}
 	t.Cleanup(func() {
-		for i := range s.servers {
+		for i, v := range s.servers {
 			s.Kill(i)
+			if log, err := os.ReadFile(filepath.Join(v.folder, "log")); err == nil && t.Failed() {
+				t.Logf("log of s%d:\n%s", i, log[max(0, len(log)-20000):])
+			}
 		}
 	})
 	for i := range s.servers {
@@ -83,14 +90,18 @@ func Start(t testing.TB, n int) *Servers {
 	}
 }
 
-// port returns one that is free.
+// port returns one that is free. It is none that a system gives to connections, which could take it while its
+// server is down.
 func port(t testing.TB) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		p := 10_000 + rand.IntN(20_000)
+		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", p)); err == nil {
+			l.Close()
+			return p
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 // configure writes the configuration of a server.
@@ -186,4 +197,19 @@ func (s *Servers) Connect(cluster string) *shardlog.Cluster {
 	}
 	s.t.Cleanup(c.Close)
 	return c
+}
+
+// JetStream returns a connection of a test that changes what the cluster has stored.
+func (s *Servers) JetStream() jetstream.JetStream {
+	s.t.Helper()
+	nc, err := nats.Connect(s.URL())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return js
 }

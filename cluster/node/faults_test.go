@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/anndb/anndb/cluster/node"
 	"github.com/anndb/anndb/cluster/operate"
@@ -103,21 +102,6 @@ func (ns *nodes) status(ctx context.Context, id, shard string,
 
 func following(s shardlog.Status) bool { return s.State == shardlog.Following }
 
-// objects returns a connection of a test that damages what the cluster has stored.
-func (ns *nodes) objects() jetstream.JetStream {
-	ns.t.Helper()
-	nc, err := nats.Connect(ns.servers.URL())
-	if err != nil {
-		ns.t.Fatal(err)
-	}
-	ns.t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		ns.t.Fatal(err)
-	}
-	return js
-}
-
 // TestSnapshots deletes the folder of a node, which then begins with the newest snapshot that is not damaged.
 func TestSnapshots(t *testing.T) {
 	t.Parallel()
@@ -169,7 +153,7 @@ func TestSnapshots(t *testing.T) {
 	if err := ns.c.PutSnapshot(ctx, &bad, bytes.NewReader(make([]byte, 1<<20))); err != nil {
 		t.Fatal(err)
 	}
-	js := ns.objects()
+	js := ns.servers.JetStream()
 	store, err := js.ObjectStore(ctx, "anndb_a_snapshots")
 	if err != nil {
 		t.Fatal(err)
@@ -423,7 +407,7 @@ func TestBadInput(t *testing.T) {
 	ns.all(ctx, create)
 	want := map[string]string{}
 	ns.fill(ctx, want, "a", 10)
-	js := ns.objects()
+	js := ns.servers.JetStream()
 	// A message of another program changes nothing, and is shown.
 	if _, err := js.Publish(ctx, "anndb_a_0_1", []byte("hello")); err != nil {
 		t.Fatal(err)

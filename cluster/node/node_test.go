@@ -134,7 +134,7 @@ func (ns *nodes) start(id string) {
 		ns.t.Cleanup(func() {
 			ns.kill(id)
 			if log, err := os.ReadFile(p.o.Folder + ".log"); err == nil && ns.t.Failed() {
-				ns.t.Logf("log of %s:\n%s", id, log[max(0, len(log)-6000):])
+				ns.t.Logf("log of %s:\n%s", id, log[max(0, len(log)-20000):])
 			}
 		})
 	}
@@ -295,6 +295,16 @@ func (ns *nodes) rows(ctx context.Context, id, shard string, least uint64) ([]st
 	return lines, err
 }
 
+// difference returns the lines that one of two sorted lists has alone.
+func difference(a, b []string) (out []string) {
+	for _, line := range slices.Concat(a, b) {
+		if slices.Contains(a, line) != slices.Contains(b, line) {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
 // equal waits until all replicas of all shards have applied all, and compares their rows. It returns them.
 func (ns *nodes) equal(ctx context.Context) map[string]string {
 	ns.t.Helper()
@@ -327,8 +337,8 @@ func (ns *nodes) equal(ctx context.Context) map[string]string {
 			if i == 0 {
 				first = lines
 			} else if !slices.Equal(lines, first) {
-				ns.t.Errorf("shard %s on %s has other rows than on %s: %d and %d", s.ID, id, s.Replicas[0], len(lines),
-					len(first))
+				ns.t.Errorf("shard %s, log at %d: %s and %s have %d and %d rows, not in both: %q", s.ID, last, id,
+					s.Replicas[0], len(lines), len(first), difference(lines, first))
 			}
 		}
 		for _, line := range first {
@@ -450,7 +460,7 @@ func TestApply(t *testing.T) {
 // leader returns the server that leads the log of a shard.
 func (ns *nodes) leader(ctx context.Context, shard int) int {
 	ns.t.Helper()
-	for js := ns.objects(); ; time.Sleep(100 * time.Millisecond) {
+	for js := ns.servers.JetStream(); ; time.Sleep(100 * time.Millisecond) {
 		short, cancel := context.WithTimeout(ctx, 2*time.Second)
 		stream, err := js.Stream(short, fmt.Sprintf("anndb_a_%d_1", shard))
 		cancel()
