@@ -106,26 +106,42 @@ func (o *opened) load() error {
 	return nil
 }
 
-// create makes an empty file at a position. A crash in between leaves a file without one, which is removed.
-func (r *replica) create(ctx context.Context, at shardlog.Position) error {
+// replace makes another file, and opens it in place of the present one, which is served until then. A crash in
+// between leaves the present one.
+func (r *replica) replace(ctx context.Context, make func(path string) error) error {
 	making := r.path() + ".new"
 	_ = os.Remove(making)
-	file, err := db.Open(ctx, making, r.n.o.DB)
-	if err != nil {
+	if err := make(making); err != nil {
 		return err
 	}
-	if _, err = file.Create(ctx, hidden, db.Schema{Sparse: true}); err == nil {
-		err = file.Update(ctx, func(tx *db.Tx) error {
-			return put(tx, keyPosition, position{Position: at, Cluster: r.n.cluster})
-		})
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
+	r.close()
 	if err := os.Rename(making, r.path()); err != nil {
 		return err
 	}
 	return r.openFile(ctx)
+}
+
+// edit opens a file that is not served, changes it, and closes it.
+func (r *replica) edit(ctx context.Context, path string, change func(file *db.DB) error) error {
+	file, err := db.Open(ctx, path, r.n.o.DB)
+	if err != nil {
+		return err
+	}
+	return errors.Join(change(file), file.Close())
+}
+
+// create makes an empty file at a position.
+func (r *replica) create(ctx context.Context, at shardlog.Position) error {
+	return r.replace(ctx, func(path string) error {
+		return r.edit(ctx, path, func(file *db.DB) error {
+			if _, err := file.Create(ctx, hidden, db.Schema{Sparse: true}); err != nil {
+				return err
+			}
+			return file.Update(ctx, func(tx *db.Tx) error {
+				return put(tx, keyPosition, position{Position: at, Cluster: r.n.cluster})
+			})
+		})
+	})
 }
 
 // moveTo gives the open file a position in another log.

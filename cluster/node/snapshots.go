@@ -77,28 +77,26 @@ func (r *replica) requestFrom(ctx context.Context, address string) error {
 	return nil
 }
 
-// restoreOne replaces the file by a snapshot. The file is served until the snapshot is here and verified.
+// restoreOne replaces the file by a snapshot.
 func (r *replica) restoreOne(ctx context.Context, s *shardlog.Snapshot) error {
 	r.logger.Info("restore", "snapshot", s.Sequence, "bytes", s.Bytes)
-	path := r.path() + ".snapshot"
-	defer os.Remove(path)
-	w, err := os.Create(path)
+	return r.replace(ctx, func(path string) error {
+		return r.restoreFrom(ctx, path, func(w io.Writer) error { return r.n.c.GetSnapshot(ctx, s, w) })
+	})
+}
+
+// restoreFrom makes a file from a backup that a function writes.
+func (r *replica) restoreFrom(ctx context.Context, path string, write func(io.Writer) error) error {
+	backup := r.path() + ".snapshot"
+	defer os.Remove(backup)
+	w, err := os.Create(backup)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(r.n.c.GetSnapshot(ctx, s, w), w.Close()); err != nil {
+	if err := errors.Join(write(w), w.Close()); err != nil {
 		return err
 	}
-	making := r.path() + ".new"
-	_ = os.Remove(making)
-	if err := db.Restore(ctx, path, making, false); err != nil {
-		return err
-	}
-	r.close()
-	if err := os.Rename(making, r.path()); err != nil {
-		return err
-	}
-	return r.openFile(ctx)
+	return db.Restore(ctx, backup, path, false)
 }
 
 // keepSnapshots stores snapshots until the replica ends.

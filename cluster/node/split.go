@@ -3,7 +3,7 @@ package node
 import (
 	"context"
 	"errors"
-	"os"
+	"io"
 
 	"github.com/anndb/anndb/db"
 )
@@ -18,31 +18,16 @@ func (r *replica) part(ctx context.Context, d *duty) error {
 	if err != nil {
 		return err
 	}
-	making, backup := r.path()+".new", r.path()+".snapshot"
-	defer os.Remove(backup)
-	w, err := os.Create(backup)
-	if err != nil {
-		return err
-	}
-	_, err = o.file.Backup(ctx, w)
-	if err = errors.Join(err, w.Close()); err != nil {
-		return err
-	}
-	_ = os.Remove(making)
-	if err := db.Restore(ctx, backup, making, false); err != nil {
-		return err
-	}
-	file, err := db.Open(ctx, making, r.n.o.DB)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(keepOnly(ctx, file, d.shard.Owns), file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(making, r.path()); err != nil {
-		return err
-	}
-	return r.openFile(ctx)
+	return r.replace(ctx, func(path string) error {
+		err := r.restoreFrom(ctx, path, func(w io.Writer) error {
+			_, err := o.file.Backup(ctx, w)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return r.edit(ctx, path, func(file *db.DB) error { return keepOnly(ctx, file, d.shard.Owns) })
+	})
 }
 
 // keepOnly deletes the rows whose keys do not pass.
