@@ -56,8 +56,8 @@ func Start(t testing.TB, n int) *Servers {
 	}
 	s := &Servers{t: t}
 	for i := range n {
-		s.servers = append(s.servers, &server{folder: filepath.Join(t.TempDir(), fmt.Sprint(i)), port: port(t),
-			cluster: port(t)})
+		s.servers = append(s.servers, &server{folder: filepath.Join(t.TempDir(), fmt.Sprint(i)), port: Port(t),
+			cluster: Port(t)})
 	}
 	for i := range s.servers {
 		s.configure(i)
@@ -90,11 +90,29 @@ func Start(t testing.TB, n int) *Servers {
 	}
 }
 
-// port returns one that is free. It is none that a system gives to connections, which could take it while its
-// server is down.
-func port(t testing.TB) int {
+// ports are those of this process. They are none that a system gives to connections, which could take one while
+// its server is down; the first of each hundred is held by the process whose hundred it is.
+var ports struct {
+	sync.Mutex
+	held []net.Listener
+	next int
+}
+
+// Port returns a port that no other test uses.
+func Port(t testing.TB) int {
+	ports.Lock()
+	defer ports.Unlock()
 	for range 1000 {
-		p := 10_000 + rand.IntN(20_000)
+		if ports.next%100 == 0 {
+			first := 10_000 + 100*rand.IntN(200)
+			held, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", first))
+			if err != nil {
+				continue
+			}
+			ports.held, ports.next = append(ports.held, held), first+1
+		}
+		p := ports.next
+		ports.next++
 		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", p)); err == nil {
 			l.Close()
 			return p

@@ -105,9 +105,7 @@ func following(s shardlog.Status) bool { return s.State == shardlog.Following }
 // TestSnapshots deletes the folder of a node, which then begins with the newest snapshot that is not damaged.
 func TestSnapshots(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	ns := startNodes(t, 1, 1, 2)
+	ctx, ns := startNodes(t, 1, 1, 2)
 	ns.all(ctx, create)
 	want := map[string]string{}
 	for i := range 3 {
@@ -205,9 +203,7 @@ func TestSnapshots(t *testing.T) {
 // TestLostLog loses the log in each way, and recovers from the replica that has most.
 func TestLostLog(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	ns := startNodes(t, 1, 1, 3)
+	ctx, ns := startNodes(t, 1, 1, 3)
 	ns.all(ctx, create)
 	want := map[string]string{}
 	ns.fill(ctx, want, "a", 30)
@@ -272,7 +268,7 @@ func TestLostLog(t *testing.T) {
 		copyFolder(t, filepath.Join(older, "store"), ns.servers.Store(0))
 		for _, id := range ns.m.Shards[0].Replicas {
 			if more > 0 {
-				ns.kill(id) // what is written meanwhile is longer than what they have
+				ns.kill(id) // what is written now is longer than what they have
 			}
 		}
 		ns.servers.Restart(0)
@@ -304,9 +300,7 @@ func copyFolder(t *testing.T, from, to string) {
 // TestMoveAndSplit moves replicas and splits shards while rows are written.
 func TestMoveAndSplit(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	ns := startNodes(t, 1, 1, 2)
+	ctx, ns := startNodes(t, 1, 1, 2)
 	ns.start("n2")
 	ns.all(ctx, create)
 	want := map[string]string{}
@@ -398,12 +392,10 @@ func TestMoveAndSplit(t *testing.T) {
 
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
-// TestBadInput has a node meet what is none of its own.
+// TestBadInput has a node meet files and messages that are not its own.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	ns := startNodes(t, 1, 2, 1)
+	ctx, ns := startNodes(t, 1, 2, 1)
 	ns.all(ctx, create)
 	want := map[string]string{}
 	ns.fill(ctx, want, "a", 10)
@@ -449,12 +441,10 @@ func TestBadInput(t *testing.T) {
 }
 
 // TestFull has a file reach the size that it may have: the node serves what it has and says so. With
-// more room it goes on.
+// more room it applies the rest.
 func TestFull(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	ns := startNodes(t, 1, 1, 2)
+	ctx, ns := startNodes(t, 1, 1, 2)
 	ns.all(ctx, create)
 	ns.kill("n1")
 	ns.list["n1"].o.MaxSize = 2 << 20

@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -34,9 +33,7 @@ func batchOf(first, rows int) *shardlog.Message {
 // BenchmarkWrites has 16 writers write batches of rows to a shard with three servers and three replicas, each
 // synced. It reports acknowledged rows a second, and the time that a batch takes.
 func BenchmarkWrites(b *testing.B) {
-	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Minute)
-	defer cancel()
-	ns := startNodes(b, 3, 1, 3)
+	ctx, ns := startNodes(b, 3, 1, 3)
 	ns.all(ctx, &shardlog.Message{Create: &wire.NewCollection{Name: "c", Schema: wire.Schema{Dim: 128}}})
 	s := &ns.m.Shards[0]
 	var id atomic.Int64
@@ -80,9 +77,7 @@ func BenchmarkWrites(b *testing.B) {
 // BenchmarkReplica adds a replica to a shard of 20,000 rows of 128 coordinates, and measures the time until
 // it serves.
 func BenchmarkReplica(b *testing.B) {
-	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Minute)
-	defer cancel()
-	ns := startNodes(b, 1, 1, 1)
+	ctx, ns := startNodes(b, 1, 1, 1)
 	ns.all(ctx, &shardlog.Message{Create: &wire.NewCollection{Name: "c", Schema: wire.Schema{Dim: 128}}})
 	s := &ns.m.Shards[0]
 	for i := 0; i < 20_000; i += 100 {

@@ -94,9 +94,12 @@ type process struct {
 	cmd *exec.Cmd
 }
 
-// startNodes starts servers, a cluster with shards on all nodes, and the nodes.
-func startNodes(t testing.TB, servers, shards, count int) *nodes {
+// startNodes starts servers, a cluster with shards on all nodes, and the nodes. The context bounds the test, also on a
+// machine that is busy.
+func startNodes(t testing.TB, servers, shards, count int) (context.Context, *nodes) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	t.Cleanup(cancel)
 	ns := &nodes{t: t, servers: clustertest.Start(t, servers), folder: t.TempDir(), list: map[string]*process{}}
 	ns.c = ns.servers.Connect("a")
 	var ids []string
@@ -114,7 +117,7 @@ func startNodes(t testing.TB, servers, shards, count int) *nodes {
 	for _, id := range ids {
 		ns.start(id)
 	}
-	return ns
+	return ctx, ns
 }
 
 // snapshotEvery is the number of messages between snapshots.
@@ -123,13 +126,8 @@ const snapshotEvery = 100
 func (ns *nodes) start(id string) {
 	p := ns.list[id]
 	if p == nil {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			ns.t.Fatal(err)
-		}
-		l.Close()
-		p = &process{o: childOptions{ns.servers.URL(), id, filepath.Join(ns.folder, id), l.Addr().String(),
-			snapshotEvery, 0}}
+		address := fmt.Sprint("127.0.0.1:", clustertest.Port(ns.t))
+		p = &process{o: childOptions{ns.servers.URL(), id, filepath.Join(ns.folder, id), address, snapshotEvery, 0}}
 		ns.list[id] = p
 		ns.t.Cleanup(func() {
 			ns.kill(id)
@@ -361,9 +359,7 @@ func (ns *nodes) equal(ctx context.Context) map[string]string {
 // TestApply applies messages of each kind, some of which are refused.
 func TestApply(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	ns := startNodes(t, 1, 1, 1)
+	ctx, ns := startNodes(t, 1, 1, 1)
 	ns.all(ctx, create)
 	s := &ns.m.Shards[0]
 	n := 0
@@ -481,9 +477,7 @@ func (ns *nodes) leader(ctx context.Context, shard int) int {
 // and compares all replicas at the end.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	ns := startNodes(t, 3, 2, 3)
+	ctx, ns := startNodes(t, 3, 2, 3)
 	ns.all(ctx, create)
 	want, mu := map[string]string{}, sync.Mutex{}
 	counts := map[string]int{}

@@ -172,15 +172,20 @@ func writeJSON(path string, value any) error {
 	return os.WriteFile(path, append(body, '\n'), 0o600)
 }
 
-// freePorts returns addresses that nobody listens at.
+// freePorts returns addresses of this machine whose ports are free, and none that a system gives to connections,
+// which could take one while the cluster is down.
 func freePorts(n int) (addresses []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for port := 10_000 + os.Getpid()%20_000; len(addresses) < n && port < 32_768; port++ {
+		address := fmt.Sprint("127.0.0.1:", port)
+		l, err := net.Listen("tcp", address)
 		if err != nil {
-			return nil, err
+			continue
 		}
 		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
+		addresses = append(addresses, address)
+	}
+	if len(addresses) < n {
+		return nil, fmt.Errorf("%d of %d ports are free", len(addresses), n)
 	}
 	return addresses, nil
 }
