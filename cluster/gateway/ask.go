@@ -169,14 +169,16 @@ func (c *call) open(ctx context.Context, s *shardlog.Shard, node string, q *ques
 		r.Header.Set("Authorization", "Bearer "+c.g.o.Token)
 	}
 	if n := c.leastOf(s); n > 0 {
-		r.Header.Set(Sequence, sequences{s.ID: n}.String())
+		r.Header.Set(Sequence, sequences{token(s): n}.String())
 	}
 	answer, err := c.g.o.HTTP.Do(r)
 	if err != nil {
 		return nil, err
 	}
-	if seen, err := parseSequences(answer.Header.Get(Sequence)); err == nil && seen[s.ID] > 0 {
-		c.note(token(s), seen[s.ID])
+	if seen, err := parseSequences(answer.Header.Get(Sequence)); err == nil { // perhaps of another epoch
+		for name, n := range seen {
+			c.note(name, n)
+		}
 	}
 	if answer.StatusCode < http.StatusBadRequest {
 		return answer, nil

@@ -37,7 +37,8 @@ type fake struct {
 	logs    map[string][]*shardlog.Message // by shard
 	ids     map[string]uint64              // sequences by shard and id
 	sealed  map[string]bool
-	unknown int // so many publications are stored, and their outcome is not known
+	unknown int   // so many publications are stored, and their outcome is not known
+	after   error // of the next publication after these
 	nodes   map[string]*fakeNode
 }
 
@@ -141,7 +142,7 @@ func (f *fake) newNode(shard string) *fakeNode {
 			at, _ := strconv.ParseUint(least, 10, 64)
 			n.wait(r.Context(), at)
 		}
-		w.Header().Set(gateway.Sequence, fmt.Sprintf("%s=%d", shard, n.wait(r.Context(), 0)))
+		w.Header().Set(gateway.Sequence, fmt.Sprintf("%s:1=%d", shard, n.wait(r.Context(), 0)))
 		files.ServeHTTP(w, r)
 	}))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -272,6 +273,9 @@ func (f *fake) Publish(_ context.Context, s *shardlog.Shard, id string, m *shard
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at, known := f.ids[s.ID+id]
+	if known && f.unknown == 0 && f.after != nil {
+		return 0, f.after
+	}
 	switch {
 	case f.sealed[s.ID]:
 		return 0, shardlog.ErrSealed

@@ -48,7 +48,7 @@ type Options struct {
 // Headers of requests and answers.
 const (
 	// Sequence lists shards with the sequence numbers that an answer has seen, or that it must have seen:
-	// "SHARD=N,SHARD=N".
+	// "SHARD:EPOCH=N,SHARD:EPOCH=N".
 	Sequence = node.SequenceHeader
 	// Acknowledge says when a write is acknowledged: "logged" or "applied".
 	Acknowledge = "Anndb-Acknowledge"
@@ -239,8 +239,16 @@ func (c *call) check(r route) (err error) {
 	if c.least, err = parseSequences(c.r.Header.Get(Sequence)); err != nil {
 		return err
 	}
-	c.view, err = c.g.read(c.ctx, false)
-	return err
+	if c.view, err = c.g.read(c.ctx, false); err != nil || c.least.ahead(&c.view.Map) == "" {
+		return err
+	}
+	if c.view, err = c.g.read(c.ctx, true); err != nil {
+		return err
+	}
+	if name := c.least.ahead(&c.view.Map); name != "" {
+		return fmt.Errorf("%w: header %s: the map of the cluster does not have %.40q yet", wire.ErrUnavailable, Sequence, name)
+	}
+	return nil
 }
 
 // name returns the name of the collection of the path.

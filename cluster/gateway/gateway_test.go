@@ -268,6 +268,58 @@ func TestCounters(t *testing.T) {
 	}
 }
 
+// TestUnknown publishes a write whose outcome is not known, and which cannot be sent again.
+func TestUnknown(t *testing.T) {
+	b := newBed(t, 1, 1, nil)
+	c, err := b.file.Create(t.Context(), "rows", db.Schema{Dim: 1})
+	must(t, err)
+	for _, after := range []error{shardlog.ErrFull, shardlog.ErrLogLost} {
+		b.mu.Lock()
+		b.unknown, b.after = 1, after
+		b.mu.Unlock()
+		is(t, c.Put(t.Context(), db.Row{Key: []byte("k"), Vector: []float32{1}}), db.ErrUnknownState)
+	}
+	b.mu.Lock()
+	b.unknown, b.after = 1, shardlog.ErrUnreachable
+	b.mu.Unlock()
+	time.AfterFunc(200*time.Millisecond, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.after = nil
+	})
+	must(t, c.Put(t.Context(), db.Row{Key: []byte("k"), Vector: []float32{2}}))
+}
+
+// TestTokenOfSplit reads by a gateway that does not know of a split yet, with a token of a part.
+func TestTokenOfSplit(t *testing.T) {
+	b := newBed(t, 1, 1, nil)
+	_, err := b.file.Create(t.Context(), "rows", db.Schema{Dim: 1})
+	must(t, err)
+	path := "/v1/files/c/collections/rows/rows/k"
+	get := func(token string, want int) {
+		t.Helper()
+		if answer, body := b.send(t, "GET", path, "", gateway.Sequence, token); answer.StatusCode != want {
+			t.Fatalf("%s: %s %s, want %d", token, answer.Status, body, want)
+		}
+	}
+	get("0:1=1", http.StatusNotFound)
+	get("0b:1=1", http.StatusServiceUnavailable)
+	get("0:2=1", http.StatusServiceUnavailable)
+	b.nodes["node-a"] = b.newNode("0a")
+	b.nodes["node-b"] = b.newNode("0b")
+	halves := shardlog.Ranges(2)
+	halves[0].ID, halves[0].Replicas = "0a", []string{"node-a"}
+	halves[1].ID, halves[1].Replicas = "0b", []string{"node-b"}
+	b.mu.Lock()
+	for _, id := range []string{"0a", "0b"} {
+		b.logs[id] = append(b.logs[id], b.logs["0"]...)
+	}
+	b.view = shardlog.Map{Shards: halves}
+	b.changed.Broadcast()
+	b.mu.Unlock()
+	get("0:1=1,0a:1=1,0b:1=1", http.StatusNotFound) // no such row, in a part
+}
+
 // send sends a request, and returns the answer.
 func (b *bed) send(t *testing.T, method, path, body string, header ...string) (*http.Response, string) {
 	t.Helper()

@@ -7,10 +7,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/db"
 )
 
-// sequences are sequence numbers by shard: of the last message of its log that was applied.
+// sequences are sequence numbers by shard and epoch, "SHARD:EPOCH": of the last message of the log that was
+// applied.
 type sequences map[string]uint64
 
 // parseSequences reads the header Sequence.
@@ -40,3 +42,19 @@ func (s sequences) String() string {
 }
 
 func (s sequences) raise(shard string, n uint64) { s[shard] = max(s[shard], n) }
+
+// ahead returns a shard of the sequences that a map does not have yet, "" if there is none. What a shard is split
+// into has its name and letters a and b.
+func (s sequences) ahead(m *shardlog.Map) string {
+	for name := range s {
+		id, number, _ := strings.Cut(name, ":")
+		epoch, err := strconv.Atoi(number)
+		if err == nil && !slices.ContainsFunc(m.Shards, func(x shardlog.Shard) bool {
+			rest, ok := strings.CutPrefix(x.ID, id)
+			return ok && strings.Trim(rest, "ab") == "" && (rest != "" || x.Epoch >= epoch)
+		}) {
+			return name
+		}
+	}
+	return ""
+}

@@ -239,8 +239,8 @@ func (c *call) publish(s *shardlog.Shard, id string, m *shardlog.Message) (n uin
 	unknown := false
 	for {
 		n, err = c.g.cluster.Publish(c.ctx, s, id, m)
-		if errors.Is(err, shardlog.ErrUnknown) {
-			unknown = true
+		if errors.Is(err, shardlog.ErrUnknown) || unknown && errors.Is(err, shardlog.ErrUnreachable) {
+			unknown = true // until it is sent again
 			if pause(c.ctx, retryTime) == nil {
 				continue
 			}
@@ -263,6 +263,8 @@ func (c *call) publish(s *shardlog.Shard, id string, m *shardlog.Message) (n uin
 		return 0, fmt.Errorf("%w: %w", wire.ErrTooLarge, err)
 	case errors.Is(err, shardlog.ErrSealed):
 		return 0, err
+	case err != nil && unknown:
+		return 0, fmt.Errorf("%w: whether the log of shard %s has the write: %w", db.ErrUnknownState, s.ID, err)
 	case err != nil:
 		return 0, fmt.Errorf("%w: the log of shard %s: %w", wire.ErrUnavailable, s.ID, err)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/anndb/anndb/internal/wire"
 )
 
-// SequenceHeader is the header that lists shards with sequences, "SHARD=N,SHARD=N": of a request those that
-// the answer must have seen, of an answer what it has.
+// SequenceHeader is the header that lists shards with sequences, "SHARD:EPOCH=N,SHARD:EPOCH=N": of a request those
+// that the answer must have seen, of an answer what it has. Without an epoch it is the present one.
 const SequenceHeader = "Anndb-Sequence"
 
 // Applied is the answer to the question whether a message has been applied.
@@ -132,7 +132,7 @@ func (n *Node) gated(h http.Handler) http.Handler {
 
 // gate waits until a shard has applied what a request wants to see, and returns its file.
 func (n *Node) gate(w http.ResponseWriter, r *http.Request, shard string) (*opened, error) {
-	least, err := sequence(r.Header.Get(SequenceHeader), shard)
+	least, err := leastOf(r.Header.Get(SequenceHeader), shard)
 	if err != nil {
 		return nil, err
 	}
@@ -143,39 +143,44 @@ func (n *Node) gate(w http.ResponseWriter, r *http.Request, shard string) (*open
 		return nil, fmt.Errorf("%w: shard %.40q is not on node %s", wire.ErrUnavailable, shard, n.o.ID)
 	}
 	var o *opened
-	var seen uint64
+	var seen position
 	err = rep.wait(ctx, func() (bool, error) {
 		var err error
 		if o, err = rep.servingLocked(); err != nil {
 			return false, err
 		}
-		seen = o.at.Sequence
-		return seen >= least, nil
+		seen = o.at
+		return seen.Epoch > least.Epoch && least.Epoch > 0 ||
+			seen.Epoch >= least.Epoch && seen.Sequence >= least.Sequence, nil
 	})
 	if err != nil && r.Context().Err() == nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w: shard %s on node %s has applied %d, not yet %d", wire.ErrUnavailable, shard,
-			n.o.ID, seen, least)
+		err = fmt.Errorf("%w: shard %s on node %s has applied %d of epoch %d, not yet %d of %d",
+			wire.ErrUnavailable, shard, n.o.ID, seen.Sequence, seen.Epoch, least.Sequence, least.Epoch)
 	}
 	if err == nil {
-		w.Header().Set(SequenceHeader, fmt.Sprintf("%s=%d", shard, seen))
+		w.Header().Set(SequenceHeader, fmt.Sprintf("%s:%d=%d", shard, seen.Epoch, seen.Sequence))
 	}
 	return o, err
 }
 
-// sequence returns the number of a shard in a header, 0 if it is not there.
-func sequence(header, shard string) (uint64, error) {
+// leastOf returns what a header has of a shard, with epoch 0 for the present one.
+func leastOf(header, shard string) (least shardlog.Position, err error) {
 	for item := range strings.SplitSeq(header, ",") {
-		id, number, _ := strings.Cut(strings.TrimSpace(item), "=")
+		name, number, _ := strings.Cut(strings.TrimSpace(item), "=")
+		id, epoch, has := strings.Cut(name, ":")
 		if id != shard {
 			continue
 		}
-		least, err := strconv.ParseUint(number, 10, 64)
+		least.Sequence, err = strconv.ParseUint(number, 10, 64)
+		if has && err == nil {
+			least.Epoch, err = strconv.Atoi(epoch)
+		}
 		if err != nil {
-			return 0, fmt.Errorf("%w: header %s: %.40q, want SHARD=NUMBER", db.ErrInvalid, SequenceHeader, item)
+			return least, fmt.Errorf("%w: header %s: %.40q, want SHARD:EPOCH=NUMBER", db.ErrInvalid, SequenceHeader, item)
 		}
 		return least, nil
 	}
-	return 0, nil
+	return least, nil
 }
 
 // question is a request about a message of a shard.
