@@ -123,7 +123,7 @@ func (c *upCmd) prepare(path string, l *local) error {
 	if err := os.MkdirAll(c.Folder, 0o700); err != nil {
 		return err
 	}
-	ports, err := freePorts(2*c.Servers + c.Nodes)
+	ports, err := freePorts(2*c.Servers + c.Nodes + 1)
 	if err != nil {
 		return err
 	}
@@ -149,13 +149,9 @@ func (c *upCmd) prepare(path string, l *local) error {
 		}
 		l.Servers = append(l.Servers, conf)
 	}
-	l.Nodes = ports[2*c.Servers:]
+	l.Nodes = ports[2*c.Servers : 2*c.Servers+c.Nodes]
 	if strings.HasSuffix(l.Listen, ":0") {
-		free, err := freePorts(1)
-		if err != nil {
-			return err
-		}
-		l.Listen = free[0]
+		l.Listen = ports[len(ports)-1]
 	}
 	return errors.Join(
 		writeJSON(filepath.Join(c.Folder, "cluster.json"), config{
@@ -173,9 +169,9 @@ func writeJSON(path string, value any) error {
 }
 
 // freePorts returns addresses of this machine whose ports are free, and none that a system gives to connections,
-// which could take one while the cluster is down.
+// which could take one while the cluster is down. Processes that begin at the same time look in different places.
 func freePorts(n int) (addresses []string, err error) {
-	for port := 10_000 + os.Getpid()%20_000; len(addresses) < n && port < 32_768; port++ {
+	for port := 10_000 + os.Getpid()*61%20_000; len(addresses) < n && port < 32_768; port++ {
 		address := fmt.Sprint("127.0.0.1:", port)
 		l, err := net.Listen("tcp", address)
 		if err != nil {
