@@ -69,6 +69,8 @@ func (c *Cluster) stream(s *Shard) string { return c.store("_" + s.ID + "_" + st
 
 // CreateLog makes the empty log of a shard, and sets its time of creation.
 func (c *Cluster) CreateLog(ctx context.Context, s *Shard) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	stream, err := c.js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: c.stream(s), Subjects: []string{c.stream(s)}, Storage: jetstream.FileStorage, Replicas: c.copies(),
 		Discard: jetstream.DiscardNew, Duplicates: Window, DenyDelete: true, AllowDirect: false,
@@ -84,6 +86,8 @@ func (c *Cluster) CreateLog(ctx context.Context, s *Shard) error {
 
 // DeleteLog deletes the log of a shard that has another one now. That there is none is no error.
 func (c *Cluster) DeleteLog(ctx context.Context, s *Shard) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	err := c.js.DeleteStream(ctx, c.stream(s))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
@@ -229,7 +233,9 @@ func (c *Cluster) Seal(ctx context.Context, s *Shard) (final uint64, err error) 
 	info, err := l.info(ctx)
 	if err == nil && !info.Config.Sealed {
 		info.Config.Sealed = true
-		_, err = c.js.UpdateStream(ctx, info.Config)
+		limited, cancel := context.WithTimeout(ctx, patience) // requests get lost
+		_, err = c.js.UpdateStream(limited, info.Config)
+		cancel()
 	}
 	if err != nil {
 		return 0, failure(err, "seal the log of shard "+s.ID)

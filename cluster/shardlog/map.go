@@ -241,7 +241,9 @@ func (c *Cluster) Change(ctx context.Context, change func(*Map) error) (Map, err
 		if err != nil {
 			return m, err
 		}
-		version, err := st.maps.Update(ctx, mapKey, body, m.version)
+		limited, cancel := context.WithTimeout(ctx, patience)
+		version, err := st.maps.Update(limited, mapKey, body, m.version)
+		cancel()
 		if errors.Is(err, jetstream.ErrKeyExists) { // another version
 			continue
 		}

@@ -158,6 +158,34 @@ func TestSilence(t *testing.T) {
 	}
 }
 
+// slowly is a disk that takes a second for each part of a snapshot.
+type slowly struct{ size int }
+
+func (w *slowly) Write(p []byte) (int, error) {
+	time.Sleep(time.Duration(len(p)) * time.Second / (256 << 10))
+	w.size += len(p)
+	return len(p), nil
+}
+
+// TestSlowSnapshot reads a snapshot for longer than a request may take.
+func TestSlowSnapshot(t *testing.T) {
+	t.Parallel()
+	c := clustertest.Start(t, 1).Connect("a")
+	if _, err := c.Create(t.Context(), shardlog.Ranges(1)); err != nil {
+		t.Fatal(err)
+	}
+	s := shardlog.Snapshot{Shard: "0", Epoch: 1, Sequence: 1, Bytes: 2 << 20}
+	if err := c.PutSnapshot(t.Context(), &s, bytes.NewReader(make([]byte, s.Bytes))); err != nil {
+		t.Fatal(err)
+	}
+	var w slowly
+	ctx, cancel := context.WithCancel(t.Context()) // as a node has one
+	defer cancel()
+	if err := c.GetSnapshot(ctx, &s, &w); err != nil || w.size != 2<<20 {
+		t.Errorf("%d bytes: %v", w.size, err)
+	}
+}
+
 // TestMapChanges has several writers change the map at the same time.
 func TestMapChanges(t *testing.T) {
 	servers := clustertest.Start(t, 1)

@@ -76,6 +76,9 @@ func (c *Cluster) Snapshots(ctx context.Context, shard string) (out []Snapshot, 
 	return out, nil
 }
 
+// leastRate is how many bytes of a snapshot arrive in a second at least.
+const leastRate = 256 << 10
+
 // GetSnapshot writes a snapshot to w. Errors: ErrCorrupt if it is damaged, which may be known only after all
 // has been written.
 func (c *Cluster) GetSnapshot(ctx context.Context, s *Snapshot, w io.Writer) error {
@@ -83,6 +86,9 @@ func (c *Cluster) GetSnapshot(ctx context.Context, s *Snapshot, w io.Writer) err
 	if err != nil {
 		return err
 	}
+	// Without a deadline it would be one of 5 s.
+	ctx, cancel := context.WithTimeout(ctx, patience+time.Duration(s.Bytes/leastRate)*time.Second)
+	defer cancel()
 	r, err := store.Get(ctx, s.name())
 	if err != nil {
 		return failure(err, "read snapshot "+s.name())
