@@ -1,8 +1,8 @@
 // Command lcif repeats the experiments of Feremans et al. (LCIF, 2020) on public data
-// sets: quality and times of label models, next to the figures of the paper.
+// sets: the quality of label models, next to the figures of the paper.
 //
 //	go run ./bench/lcif ../shared/data
-//	go run ./bench/lcif ../shared/data --sets medical,corel5k --only search --format csv
+//	go run ./bench/lcif ../shared/data --sets medical,corel5k --format csv
 package main
 
 import (
@@ -31,18 +31,13 @@ const extremeSet = "eurlex57k"
 type config struct {
 	Data string `arg:"" help:"Folder of the data sets, one folder each."`
 
-	Sets       []string `help:"Data sets. If not given: for quality those of the paper's Table 2 and eurlex57k, for searches all there are."`
-	Only       string   `help:"Measure only quality (Tables 2, 3, 6 and 7), only search (Tables 4 and 5), or only what stored models of fixed parameters take." enum:",quality,search,stored" default:"" placeholder:"PART"`
+	Sets       []string `help:"Data sets. If not given, those of the paper's Table 2 and eurlex57k."`
 	Objectives []string `help:"Measures to tune for, each on its own: micro-f1, macro-f1, accuracy, hamming-loss, p@1, p@3, p@5. If not given, those of Table 2, and for eurlex57k of Table 3."`
 	Folds      int      `help:"Folds of the cross-validation; 0 for 10." default:"0"`
 	TuneRows   int      `help:"Rows tried at most in tuning a large set; 0 for 10,000." default:"0"`
 	Paper      bool     `help:"Tune as the paper does (section 5.1): one pass over the parameters and a threshold in steps, instead of the tuner's own search."`
 	Seed       uint64   `help:"Seed of the folds." default:"0"`
-	K          int      `short:"k" help:"Neighbours that searches ask for." default:"100"`
-	Queries    int      `help:"Test rows that searches ask for; 0 for 1,000." default:"0"`
-	Rounds     int      `help:"Times to ask every query; 0 for 3." default:"0"`
 
-	JSON    bool   `help:"Write results as JSON."`
 	Format  string `help:"How to write results: table, markdown, csv or json." enum:"table,markdown,csv,json" default:"table"`
 	Quiet   bool   `short:"q" help:"Show no progress."`
 	Workers int    `help:"Goroutines for parallel work; 0 for all processors." default:"0"`
@@ -53,7 +48,7 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second signal ends the program
 	var c config
 	kong.Parse(&c, kong.Name("lcif"),
-		kong.Description("Quality and times of label models on public data sets, next to the paper's."))
+		kong.Description("Quality of label models on public data sets, next to the paper's."))
 	if err := c.run(ctx, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "lcif:", err)
 		os.Exit(1)
@@ -63,18 +58,9 @@ func main() {
 // options are the flags as package lcifbench takes them.
 func (c *config) options() (lcifbench.Options, error) {
 	o := lcifbench.Options{Folds: c.Folds, TuneRows: c.TuneRows, Seed: c.Seed, Workers: c.Workers}
-	switch {
-	case c.Folds < 0 || c.Folds == 1 || c.TuneRows < 0:
-		return o, fmt.Errorf("--folds must be 0 or at least 2, --tune-rows not negative")
-	case c.Paper && (c.Only == "search" || c.Only == "stored"):
-		return o, fmt.Errorf("--paper is for tuning, which --only %s leaves out", c.Only)
-	case c.K < 1:
-		return o, fmt.Errorf("-k must be at least 1")
-	case c.Queries < 0 || c.Rounds < 0 || c.Workers < 0:
-		return o, fmt.Errorf("--queries, --rounds and --workers must not be negative")
-	}
-	if c.Paper {
-		o.Tune.Paper = true
+	o.Tune.Paper = c.Paper
+	if c.Folds < 0 || c.Folds == 1 || c.TuneRows < 0 || c.Workers < 0 {
+		return o, fmt.Errorf("--folds must be 0 or at least 2, --tune-rows and --workers not negative")
 	}
 	for _, name := range c.Objectives {
 		var objective lcif.Objective
@@ -94,15 +80,8 @@ func (c *config) options() (lcifbench.Options, error) {
 	return o, nil
 }
 
-// quality reports whether the quality on a set is measured.
-func (c *config) quality(set string) bool {
-	if c.Only == "search" || c.Only == "stored" || !lcifbench.Labelled(set) {
-		return false
-	}
-	return len(c.Sets) > 0 || set == extremeSet || slices.Contains(lcifbench.Names(true), set)
-}
-
-// run makes the measurements and writes them to w, progress to errs.
+// run makes the measurements and writes them to w, progress to errs. People see the table of a set as soon
+// as it is there, since the whole takes minutes.
 func (c *config) run(ctx context.Context, w, errs io.Writer) error {
 	o, err := c.options()
 	if err != nil {
@@ -112,133 +91,63 @@ func (c *config) run(ctx context.Context, w, errs io.Writer) error {
 	o.Progress = line.Update
 	names := c.Sets
 	if len(names) == 0 {
-		names = lcifbench.Names(false)
+		names = append(lcifbench.Names(true), extremeSet)
 	}
 	out := table.Output{W: w, Format: table.Format(c.Format)}
-	if c.JSON {
-		out.Format = table.JSON
-	}
-	r := &report{
-		Output: out, ctx: ctx, progress: line, quality: qualityTable(), times: timesTable(),
-		stored: storedTable(), searches: searchTable(), notes: table.New("set", "note"),
-	}
+	all, notes := qualityTable(), table.New("set", "note")
 	for _, name := range names {
-		if c.Only == "quality" && !c.quality(name) || c.Only == "stored" && !lcifbench.Labelled(name) {
+		line.Update("read "+name, 0, 0)
+		set, err := lcifbench.Load(ctx, c.Data, name)
+		if err != nil {
+			return err
+		}
+		rows, err := lcifbench.Evaluate(ctx, set, o)
+		if err != nil {
+			return err
+		}
+		line.End()
+		one := qualityTable()
+		for _, t := range []*table.Table{all, one} {
+			addQuality(t, rows)
+		}
+		if set.Note != "" {
+			notes.Add(name, set.Note)
+		}
+		if !out.People() {
 			continue
 		}
-		if err := c.measure(r, name, o); err != nil {
+		out.Title("%s: %d rows to train, %d to test. %s", name, set.Train.Rows.Rows(), set.Test.Rows.Rows(), set.Note)
+		if err := out.Print(one); err != nil {
 			return err
 		}
+		out.Title("")
 	}
-	line.End()
-	const (
-		ofTimes = "Seconds: tuning for all measures together, training, the feature–label similarities among " +
-			"it, neighbours of all test rows, and predicting them all; paper: what it says of train and test " +
-			"(Table 6), for eurlex57k of neighbours, similarities and predictions (Table 7)"
-		ofStored = "The same models in a file, opened again: bytes of their parts and of the training rows as " +
-			"pairs of feature and value; milliseconds to the first prediction, opening included; seconds for all " +
-			"test rows; microseconds of a prediction on one goroutine, one by one and as a batch; test rows " +
-			"whose scores differ from those in memory"
-	)
-	times, stored := r.times.As("times", ofTimes), r.stored.As("stored", ofStored)
-	if r.People() {
-		return r.Report(times, stored)
-	}
-	return r.Report(r.quality.As("quality", ""), times, stored, r.searches.As("searches", ""), r.notes.As("notes", ""))
-}
-
-// measure measures the chosen parts on one set.
-func (c *config) measure(r *report, name string, o lcifbench.Options) error {
-	r.progress.Update("read "+name, 0, 0)
-	set, err := lcifbench.Load(r.ctx, c.Data, name)
-	if err != nil {
-		return err
-	}
-	r.progress.End()
-	r.Title("%s: %d rows to train, %d to test. %s", name, set.Train.Rows.Rows(), set.Test.Rows.Rows(), set.Note)
-	if set.Note != "" {
-		r.notes.Add(name, set.Note)
-	}
-	if c.quality(name) {
-		if err := r.measureQuality(set, o); err != nil {
-			return err
-		}
-	}
-	if c.Only == "stored" {
-		if err := r.measureStored(set, &lcifbench.StoredParams, o); err != nil {
-			return err
-		}
-	}
-	if c.Only == "" || c.Only == "search" {
-		return r.measureSearches(set, lcifbench.SearchOptions{
-			K: c.K, Queries: c.Queries, Rounds: c.Rounds, Progress: o.Progress,
-		})
-	}
-	return nil
-}
-
-// report gathers the tables. People see those of a set as soon as they are
-// there, since the whole takes minutes.
-type report struct {
-	table.Output
-	ctx                                     context.Context
-	progress                                *progress.Line
-	quality, times, stored, searches, notes *table.Table
-}
-
-func (r *report) show(t *table.Table) error {
-	r.progress.End()
-	if !r.People() {
+	if out.People() {
 		return nil
 	}
-	if err := r.Print(t); err != nil {
-		return err
-	}
-	r.Title("")
-	return nil
+	return out.Report(all.As("quality", ""), notes.As("notes", ""))
 }
 
-func (r *report) measureQuality(set *lcifbench.Set, o lcifbench.Options) error {
-	if set.Name == extremeSet && len(o.Objectives) == 0 {
-		o.Objectives = lcifbench.ExtremeObjectives
-	}
-	res, err := lcifbench.Evaluate(r.ctx, set, o)
-	if err != nil {
-		return err
-	}
-	addTimes(r.times, res.Times)
-	if err := r.measureStored(set, &res.Choice.Curve.Params, o); err != nil {
-		return err
-	}
-	addQuality(r.quality, res.Rows)
-	one := qualityTable()
-	addQuality(one, res.Rows)
-	return r.show(one)
+// qualityTable has a row for each measure and variant. gap is by how much the
+// test figure falls short of the paper's, below zero where it is better; bar is
+// what must be reached.
+func qualityTable() *table.Table {
+	return table.New("set", "measure", "variant", "tuned:3", "test:3", "test_zero:3", "paper:3", "gap:3", "bar:3",
+		"setting")
 }
 
-func (r *report) measureStored(set *lcifbench.Set, p *lcif.Params, o lcifbench.Options) error {
-	dir, err := os.MkdirTemp("", "anndb-bench-")
-	if err != nil {
-		return err
+func addQuality(t *table.Table, rows []lcifbench.QualityRow) {
+	for _, r := range rows {
+		var paper, gap, bar any
+		if r.HasPaper {
+			paper, gap = r.Paper, r.Gap()
+		}
+		if least, ok := lcifbench.EurlexTarget(r.Objective); ok && r.Set == extremeSet && r.Variant == lcifbench.Combined {
+			bar = least
+		}
+		p := r.Params
+		setting := lcif.Setting{Features: p.Features, K: p.K, Alpha: p.Alpha, Beta: p.Beta, Lambda: p.Lambda}
+		t.Add(r.Set, r.Objective.String(), r.Variant.String(), r.Tuned, r.Test, r.TestZero, paper, gap, bar,
+			setting.Parameters()+", "+r.Cut.String())
 	}
-	defer os.RemoveAll(dir)
-	kept, err := lcifbench.Store(r.ctx, dir, set, p, o)
-	if err != nil {
-		return err
-	}
-	addStored(r.stored, kept)
-	return nil
-}
-
-func (r *report) measureSearches(set *lcifbench.Set, o lcifbench.SearchOptions) error {
-	rows, err := lcifbench.Search(r.ctx, set, o)
-	if err != nil {
-		return err
-	}
-	addSearches(r.searches, rows)
-	one := searchTable()
-	addSearches(one, rows)
-	r.progress.End()
-	r.Title("Searches, one thread; faster: than TAAT by a hash map; wrong: answers that differ from brute force.")
-	return r.show(one)
 }

@@ -49,9 +49,6 @@ type source struct {
 	large bool
 	// table2 has the paper's figures.
 	table2 bool
-	// more are files whose rows follow those of train. Each numbers labels in
-	// its own way, so that the set is for searches only.
-	more []string
 }
 
 // hashedNote describes the division of sets that have none of their own.
@@ -76,8 +73,6 @@ var sources = []source{
 	{name: "corel16k001", train: "corel16k001/corel16k001.txt.gz", names: "corel16k001/labels.txt.gz", hashed: true, large: true, note: hashedNote},
 	{name: "reutersk500", train: "reutersk500/reutersk500.txt.gz", names: "reutersk500/labels.txt.gz", hashed: true, large: true, note: hashedNote},
 	{name: "stackex_cs", train: "stackex_cs/stackex_cs.txt.gz", names: "stackex_cs/labels.txt.gz", hashed: true, large: true, note: hashedNote},
-	{name: "rcv1", train: "rcv1sub1/rcv1sub1.txt.gz", more: []string{"rcv1sub2/rcv1sub2.txt.gz", "rcv1sub3/rcv1sub3.txt.gz"}, names: "rcv1sub1/labels.txt.gz", share: 0.9, large: true,
-		note: "subsets 1 to 3 together, for searches only: each numbers its labels in its own way; first 90 % indexed"},
 	{name: "rcv1sub1", train: "rcv1sub1/rcv1sub1.txt.gz", names: "rcv1sub1/labels.txt.gz", hashed: true, large: true, note: hashedNote},
 	{name: "rcv1sub2", train: "rcv1sub2/rcv1sub2.txt.gz", names: "rcv1sub2/labels.txt.gz", hashed: true, large: true, note: hashedNote},
 	{name: "cal500", train: "cal500/cal500.arff.gz", dense: true, hashed: true, note: hashedNote},
@@ -96,12 +91,6 @@ func Names(paper bool) []string {
 		}
 	}
 	return out
-}
-
-// Labelled reports whether labels of a set can be predicted.
-func Labelled(name string) bool {
-	s, err := find(name)
-	return err == nil && len(s.more) == 0
 }
 
 func find(name string) (source, error) {
@@ -154,11 +143,6 @@ func Read(ctx context.Context, dir, name string) (*Set, error) {
 		return r.read(filepath.Join(dir, filepath.FromSlash(file)))
 	}
 	set.Train, set.Dev, set.Test = read(s.train), read(s.dev), read(s.test)
-	for _, file := range s.more {
-		if err := set.Train.follow(read(file)); err != nil && r.err == nil {
-			r.err = err
-		}
-	}
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -200,24 +184,6 @@ func hashed(n int, salt string, divisor uint32) (rest, some []int) {
 // take returns the rows of a list.
 func (p Part) take(rows []int) Part {
 	return Part{labels.SelectRows(p.Rows, rows), p.Labels.Select(rows)}
-}
-
-// follow appends the rows of another part.
-func (p *Part) follow(q Part) (err error) {
-	if q.Rows == nil {
-		return nil // it could not be read
-	}
-	var sets [][]uint32
-	for _, m := range []*labels.Matrix{p.Labels, q.Labels} {
-		for i := range m.Rows() {
-			sets = append(sets, m.Row(i))
-		}
-	}
-	for i := range q.Rows.Rows() {
-		p.Rows.Append(q.Rows.Row(i))
-	}
-	p.Labels, err = labels.FromSets(sets, p.Labels.Labels())
-	return err
 }
 
 // cut divides rows: the first share of them, rounded down, and the rest.

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/labels"
@@ -54,12 +53,12 @@ func TestEvaluate(t *testing.T) {
 	ctx := context.Background()
 	set := &Set{Name: "made", Train: made(t, 200, 1), Test: made(t, 80, 2)}
 	o := Options{Folds: 4, Workers: 2, Tune: lcif.TuneOptions{Ks: []int{1, 10}, Alphas: []float64{1}, Lambdas: []float64{0, 0.5, 1}}}
-	res, err := Evaluate(ctx, set, o)
+	rows, err := Evaluate(ctx, set, o)
 	must(t, err)
-	if len(res.Rows) != len(Objectives)*len(Variants) || res.Times.TrainRows != 200 || res.Times.TestRows != 80 || !(res.Times.Tune > 0 && res.Times.Predict > 0) {
-		t.Fatalf("%d rows, %+v", len(res.Rows), res.Times)
+	if len(rows) != len(Objectives)*len(Variants) {
+		t.Fatalf("%d rows", len(rows))
 	}
-	for _, r := range res.Rows {
+	for _, r := range rows {
 		if r.HasPaper || r.Test != r.Measures.Of(r.Objective) || r.Objective != lcif.HammingLoss && r.Test < 0.5 {
 			t.Errorf("%+v", r)
 		}
@@ -88,41 +87,12 @@ func TestEvaluate(t *testing.T) {
 		}
 	}
 	set.Dev = made(t, 60, 3)
-	if res, err = Evaluate(ctx, set, o); err != nil || res.Choice.Curve.Rows != 60 {
+	if rows, err = Evaluate(ctx, set, o); err != nil || rows[0].TunedRows != 60 {
 		t.Errorf("tuned on a part for it: %v", err)
 	}
 	stop, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := Evaluate(stop, set, o); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
-}
-
-func TestSearch(t *testing.T) {
-	ctx := context.Background()
-	set := &Set{Name: "made", Train: made(t, 300, 1), Test: made(t, 50, 2)}
-	stages := map[string]bool{}
-	rows, err := Search(ctx, set, SearchOptions{K: 10, Queries: 40, Rounds: 2, Budget: time.Second, Progress: func(stage string, _, _ int) { stages[stage] = true }})
-	must(t, err)
-	var names []string
-	for _, r := range rows {
-		names = append(names, r.Strategy)
-		if r.Wrong != 0 || r.Queries != 40 || r.Rows != 300 || !(r.Micros > 0 && r.Ratio > 0 && r.Length > 1) || r.Bytes < 1 {
-			t.Errorf("%+v", r)
-		}
-		if !(r.Candidates >= 10 && r.Share <= 1) {
-			t.Errorf("%+v", r)
-		}
-	}
-	if want := []string{"m = 0", "hash TAAT", "ours"}; !slices.Equal(names, want) {
-		t.Errorf("strategies %v, want %v", names, want)
-	}
-	if rows[1].Ratio != 1 || !stages["brute force"] || !stages["searches"] {
-		t.Errorf("hash TAAT against itself: %v, stages %v", rows[1].Ratio, stages)
-	}
-	stop, cancel := context.WithCancel(ctx)
-	cancel()
-	if _, err := Search(stop, set, SearchOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -219,14 +189,6 @@ func TestPaperFigures(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range Names(true) {
-		if _, _, _, ok := PaperTable4(name); !ok {
-			t.Errorf("%s is not in Table 4", name)
-		}
-		if _, _, _, ok := PaperTable6(name); !ok {
-			t.Errorf("%s is not in Table 6", name)
-		}
-	}
 	for _, o := range ExtremeObjectives {
 		x, ok := PaperTable3(o, Combined)
 		least, bar := EurlexTarget(o)
@@ -257,9 +219,9 @@ func TestMedical(t *testing.T) {
 	}
 	set, err := Load(context.Background(), dir, "medical")
 	must(t, err)
-	res, err := Evaluate(context.Background(), set, Options{Workers: 2})
+	rows, err := Evaluate(context.Background(), set, Options{Workers: 2})
 	must(t, err)
-	for _, r := range res.Rows {
+	for _, r := range rows {
 		t.Logf("%v %v: %.3f, paper %.3f", r.Objective, r.Variant, r.Test, r.Paper)
 		if r.Gap() <= 0.01 || r.Objective == lcif.MacroF1 && r.Variant == InstanceOnly {
 			continue

@@ -40,17 +40,6 @@ func PaperTable2(set string, o lcif.Objective, v Variant) (figure float64, ok bo
 	return 0, false
 }
 
-// PaperTable6 is the paper's seconds to train and test with feature-based,
-// instance-based and combined prediction, on two processors of 8 cores.
-func PaperTable6(set string) (feature, instance, combined float64, ok bool) {
-	seconds := map[string][3]float64{
-		"medical": {0.1, 0, 0.1}, "corel5k": {0, 0.1, 0.1}, "bibtex": {1.9, 0.3, 2.6},
-		"delicious": {0.6, 0.2, 1.3}, "imdb": {13.5, 33.8, 49.2},
-	}
-	s, ok := seconds[set]
-	return s[0], s[1], s[2], ok
-}
-
 // PaperTable3 is the paper's figure for an extreme set: only its Eurlex, which
 // eurlex57k resembles.
 func PaperTable3(o lcif.Objective, v Variant) (figure float64, ok bool) {
@@ -71,22 +60,3 @@ func EurlexTarget(o lcif.Objective) (least float64, ok bool) {
 	least, ok = map[lcif.Objective]float64{lcif.PrecisionAt1: 0.855, lcif.PrecisionAt3: 0.695, lcif.PrecisionAt5: 0.550}[o]
 	return least, ok
 }
-
-// PaperTable7 is the paper's seconds for Eurlex, 3,809 test rows, on two
-// processors of 8 cores: grid search, neighbours, similarities, feature-based
-// predictions.
-var PaperTable7 = [4]float64{51.4, 4.6, 0.8, 12.7}
-
-// PaperTable4 is the paper's mean number of candidates for k = 100: M-WAND,
-// the best m of INSTANCEKNNFAST, and INSTANCEKNNSEARCH.
-func PaperTable4(set string) (mwand, fast, taat int, ok bool) {
-	rows, ok := map[string][3]int{
-		"medical": {214, 214, 224}, "corel5k": {641, 455, 719}, "bibtex": {4553, 4762, 4860},
-		"delicious": {3120, 3115, 4141}, "imdb": {20716, 16170, 33509},
-	}[set]
-	return rows[0], rows[1], rows[2], ok
-}
-
-// PaperTable5 is the paper's milliseconds a query on Eurlex, 15,539 rows, k =
-// 100: M-WAND, m = 1, 20, 100, 500, 1000, and INSTANCEKNNSEARCH.
-var PaperTable5 = [7]float64{17.4, 12.8, 1.4, 1.3, 1.4, 1.4, 1.5}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
@@ -23,9 +22,8 @@ var Variants = []Variant{InstanceOnly, FeatureOnly, Combined}
 
 // Options say how a set is evaluated.
 type Options struct {
-	// Objectives and Variants to tune, each on its own.
+	// Objectives to tune for, each on its own; if there are none, those of Table 2 or, for eurlex57k, of Table 3.
 	Objectives []lcif.Objective
-	Variants   []Variant
 	// Folds of the cross-validation; zero means 10.
 	Folds int
 	Seed  uint64
@@ -48,9 +46,10 @@ type QualityRow struct {
 	Set       string
 	Objective lcif.Objective
 	Variant   Variant
-	// Tuned is the objective on the rows held out in tuning, Test on the test
+	// Tuned is the objective on the TunedRows rows held out in tuning, Test on the test
 	// rows: set measures with 0/0 counted as 1, as in Mulan.
 	Tuned, Test float64
+	TunedRows   int
 	// TestZero is Test with 0/0 counted as 0; it differs for MacroF1 only.
 	TestZero float64
 	// Paper is the paper's figure; HasPaper is false if it has none. For
@@ -71,41 +70,6 @@ func (r *QualityRow) Gap() float64 {
 		return r.Test - r.Paper
 	}
 	return r.Paper - r.Test
-}
-
-// Times are the seconds of an evaluation, wall time: Tables 6 and 7.
-type Times struct {
-	Set     string
-	Workers int
-	// Tune is the search for all asked objectives and variants, data prepared
-	// for it included.
-	Tune float64
-	// Train is building the model: features chosen, rows normalised and
-	// indexed, S counted. Similarities is the counting and powers of S alone.
-	Train, Similarities float64
-	// Neighbors is finding the neighbours of all test rows, Predict predicting
-	// them all by the combined variant, neighbours included; K is its k.
-	Neighbors, Predict float64
-	K                  int
-	TrainRows          int
-	TestRows           int
-}
-
-// Result is the evaluation of one set.
-type Result struct {
-	Set   string
-	Note  string
-	Rows  []QualityRow
-	Times Times
-	// Choice is what Times are of.
-	Choice Choice
-}
-
-// Choice is what the tuner found for an objective and a variant.
-type Choice struct {
-	Objective lcif.Objective
-	Variant   Variant
-	Curve     *lcif.Curve
 }
 
 // Predict predicts the labels of rows on so many goroutines, all processors if below 1.
@@ -161,55 +125,40 @@ func HoldOut(train, dev *Part, workers int) lcif.Data {
 // Evaluate tunes on the set's development part, or by cross-validation on its
 // training part, and measures the chosen settings on its test part. Errors:
 // those of package query, the context's.
-func Evaluate(ctx context.Context, set *Set, o Options) (*Result, error) {
+func Evaluate(ctx context.Context, set *Set, o Options) ([]QualityRow, error) {
 	if len(o.Objectives) == 0 {
 		o.Objectives = Objectives
-	}
-	if len(o.Variants) == 0 {
-		o.Variants = Variants
-	}
-	if o.TuneRows == 0 {
-		o.TuneRows = 10_000
+		if set.Name == eurlex {
+			o.Objectives = ExtremeObjectives
+		}
 	}
 	tune := o.Tune
 	tune.Workers, tune.Progress = o.Workers, o.Progress
 	cv := lcif.CVOptions{Folds: o.Folds, Seed: o.Seed, Workers: o.Workers}
 	if s, err := find(set.Name); err == nil && s.large {
-		cv.Rows = o.TuneRows
+		cv.Rows = cmp.Or(o.TuneRows, 10_000)
 	}
 	data := lcif.CrossValidation(set.Train.Rows, set.Train.Labels, nil, cv)
 	if set.Dev.Rows != nil {
 		data = HoldOut(&set.Train, &set.Dev, o.Workers)
 	}
-	res := &Result{Set: set.Name, Note: set.Note}
-	start := time.Now()
-	var choices []Choice
+	t := &tester{set: set, o: o, models: map[int]*model{}}
+	var rows []QualityRow
 	for _, objective := range o.Objectives {
-		for _, v := range o.Variants {
+		for _, v := range Variants {
 			tune.Objective, tune.Lambdas = objective, v.lambdas(o.Tune.Lambdas)
 			curve, err := lcif.Tune(ctx, data, tune)
 			if err != nil {
 				return nil, err
 			}
-			choices = append(choices, Choice{objective, v, curve})
+			row, err := t.measure(ctx, objective, v, curve)
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, row)
 		}
 	}
-	res.Times = Times{Set: set.Name, Workers: o.Workers, Tune: time.Since(start).Seconds(), TrainRows: set.Train.Rows.Rows(), TestRows: set.Test.Rows.Rows()}
-	t := &tester{set: set, o: o, models: map[int]*model{}, times: &res.Times}
-	for _, c := range choices {
-		row, err := t.measure(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		res.Rows = append(res.Rows, row)
-	}
-	res.Choice = choices[len(choices)-1]
-	for _, c := range choices {
-		if c.Objective == o.Objectives[0] && c.Variant == Combined {
-			res.Choice = c
-		}
-	}
-	return res, t.clock(ctx, &res.Choice.Curve.Params)
+	return rows, nil
 }
 
 // model is a trained view.
@@ -223,7 +172,6 @@ type tester struct {
 	set    *Set
 	o      Options
 	models map[int]*model // by number of features
-	times  *Times
 }
 
 func (t *tester) model(ctx context.Context, features int) (*model, error) {
@@ -237,12 +185,13 @@ func (t *tester) model(ctx context.Context, features int) (*model, error) {
 	return m, err
 }
 
-// measure predicts the test part with a choice.
-func (t *tester) measure(ctx context.Context, c Choice) (QualityRow, error) {
-	best, p := c.Curve.Best, &c.Curve.Params
-	r := QualityRow{Set: t.set.Name, Objective: c.Objective, Variant: c.Variant, Tuned: best.Of(c.Objective), Params: *p, Cut: best.Cut}
-	if r.Paper, r.HasPaper = PaperTable2(t.set.Name, c.Objective, c.Variant); t.set.Name == eurlex {
-		r.Paper, r.HasPaper = PaperTable3(c.Objective, c.Variant)
+// measure predicts the test part with what the tuner chose.
+func (t *tester) measure(ctx context.Context, objective lcif.Objective, v Variant, c *lcif.Curve) (QualityRow, error) {
+	best, p := c.Best, &c.Params
+	r := QualityRow{Set: t.set.Name, Objective: objective, Variant: v, Tuned: best.Of(objective), TunedRows: c.Rows, Params: *p,
+		Cut: best.Cut}
+	if r.Paper, r.HasPaper = PaperTable2(t.set.Name, objective, v); t.set.Name == eurlex {
+		r.Paper, r.HasPaper = PaperTable3(objective, v)
 	}
 	m, err := t.model(ctx, p.Features)
 	if err != nil {
@@ -273,76 +222,13 @@ func (t *tester) measure(ctx context.Context, c Choice) (QualityRow, error) {
 		Accuracy: report.Mulan.Accuracy, MicroF1: report.Mulan.Micro.F1, MacroF1: report.Mulan.Macro.F1,
 		MacroF1Zero: report.Zero.Macro.F1, HammingLoss: report.HammingLoss, Precision: [3]float64(ranking.Precision),
 	}
-	r.Test = r.Measures.Of(c.Objective)
+	r.Test = r.Measures.Of(objective)
 	r.TestZero = r.Test
-	if c.Objective == lcif.MacroF1 {
+	if objective == lcif.MacroF1 {
 		r.TestZero = r.Measures.MacroF1Zero
 	}
 	return r, nil
 }
-
-// clock takes the times of training and predicting with a choice.
-func (t *tester) clock(ctx context.Context, p *lcif.Params) error {
-	seconds := func(into *float64, do func() error) error {
-		start := time.Now()
-		err := do()
-		*into = time.Since(start).Seconds()
-		return err
-	}
-	var view *lcif.View
-	var counts *labels.FeatureLabels
-	power := func() error {
-		if p.Lambda == 1 {
-			return nil
-		}
-		return view.SetPower(counts, p.Beta)
-	}
-	t.times.K = p.K
-	err := seconds(&t.times.Train, func() (err error) {
-		if view, counts, err = lcif.Build(ctx, t.set.Train.Rows, t.set.Train.Labels, p.Features, t.o.Workers); err != nil {
-			return err
-		}
-		return power()
-	})
-	if err != nil {
-		return err
-	}
-	units := lcif.UnitRows(t.set.Train.Rows, view)
-	err = seconds(&t.times.Similarities, func() (err error) {
-		if counts, err = labels.CountFeatureLabels(ctx, units, t.set.Train.Labels, t.o.Workers); err != nil {
-			return err
-		}
-		_, err = counts.Powers(cmp.Or(p.Beta, 1))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if p.K > 0 {
-		// The instance scores of a single label cost next to nothing, so this
-		// is the searches.
-		bare := *view
-		bare.Labels = noLabels{t.set.Train.Labels}
-		bareParams := lcif.Params{K: p.K, Lambda: 1}
-		err = seconds(&t.times.Neighbors, func() error {
-			_, err := Predict(ctx, &bare, t.set.Test.Rows, &bareParams, t.o.Workers)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return seconds(&t.times.Predict, func() error {
-		_, err := Predict(ctx, view, t.set.Test.Rows, p, t.o.Workers)
-		return err
-	})
-}
-
-// noLabels has the rows of a label matrix and none of their labels.
-type noLabels struct{ *labels.Matrix }
-
-// Row is empty.
-func (noLabels) Row(int) []uint32 { return nil }
 
 // Ranking makes scores of labels in order: k for the first of k, then k − 1.
 func Ranking(best []uint32) vector.Sparse {
