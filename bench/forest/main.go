@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	kinds := flags.String("kinds", strings.Join(forestbench.Kinds(), ","), "forests, with commas")
 	k := flags.Int("k", 10, "neighbors")
 	rounds := flags.Int("rounds", 3, "times that a setting is measured")
-	out := flags.String("out", "", "folder for bench.csv and pictures")
+	out := flags.String("out", "", "folder for pictures")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -64,9 +64,9 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	asked := slices.Collect(slices.Chunk(set.Test, set.Dim))
 	printed := table.Output{W: w, Format: table.Markdown}
 	begin := time.Now()
-	res, err := forestbench.Run(ctx, m, set.Metric, asked[:min(*queries, len(asked))], forestbench.Options{
+	points, err := forestbench.Run(ctx, m, set.Metric, asked[:min(*queries, len(asked))], forestbench.Options{
 		K: *k, Kinds: strings.Split(*kinds, ","), Depths: []int{8, 10, 12, 13}, Rounds: *rounds,
-		Measured: func(forest string, _ []forestbench.Point, _ time.Duration) {
+		Measured: func(forest string, _ []forestbench.Point) {
 			fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(begin).Seconds(), forest)
 		},
 	})
@@ -74,12 +74,12 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		return err
 	}
 	err = printed.Report(
-		fastest(res.Points).As("fastest", "Time of the fastest setting in µs, k = "+fmt.Sprint(*k)),
-		verdicts(res.Points).As("verdicts", "The paper's findings"))
+		fastest(points).As("fastest", "Time of the fastest setting in µs, k = "+fmt.Sprint(*k)),
+		verdicts(points).As("verdicts", "The paper's findings"))
 	if err != nil || *out == "" {
 		return err
 	}
-	return write(*out, res.Points)
+	return write(*out, points)
 }
 
 // fastest returns the time of the fastest setting of each forest and method for each target.
@@ -113,14 +113,10 @@ func verdicts(points []forestbench.Point) *table.Table {
 	return t
 }
 
-// write stores the points, a picture of each forest with a curve for each method, and one that compares the
+// write stores a picture of each forest with a curve for each method, and one that compares the
 // natural classifiers of all forests.
 func write(dir string, points []forestbench.Point) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	err := create(filepath.Join(dir, "bench.csv"), func(w io.Writer) error { return forestbench.WriteCSV(w, points) })
-	if err != nil {
 		return err
 	}
 	natural := map[string][]plot.Point{}

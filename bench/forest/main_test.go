@@ -20,7 +20,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
 	}
-	if points, err := os.ReadFile(filepath.Join(dir, "bench.csv")); err != nil || len(points) == 0 {
-		t.Errorf("bench.csv: %d bytes, %v", len(points), err)
+	if picture, err := os.ReadFile(filepath.Join(dir, "forests.svg")); err != nil || len(picture) == 0 {
+		t.Errorf("forests.svg: %d bytes, %v", len(picture), err)
 	}
 }

@@ -1,7 +1,6 @@
 package forestbench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -51,31 +49,27 @@ func TestRun(t *testing.T) {
 		kinds = []string{"kd", "kd-chrono", "rf-rot"}
 	}
 	seen := 0
-	stages := map[string]bool{}
-	o := Options{K: 5, Kinds: kinds, Depths: []int{3, 5, 19}, Trees: 6, VoteTrees: 20, LabelsK: 15, Rounds: 2, Rotate: 8, Progress: func(stage string, done, total int) { stages[stage] = true }}
-	var planned []time.Duration
-	o.Planned = func(learning time.Duration) { planned = append(planned, learning) }
-	o.Measured = func(_ string, p []Point, left time.Duration) {
-		if seen += len(p); left < 0 || len(planned) != 1 || planned[0] <= 0 {
-			t.Errorf("measured with %v left, after estimates of %v", left, planned)
-		}
-	}
+	o := Options{K: 5, Kinds: kinds, Depths: []int{3, 5, 19}, Trees: 6, VoteTrees: 20, LabelsK: 15, Rounds: 2, Rotate: 8}
+	o.Measured = func(_ string, p []Point) { seen += len(p) }
 	res, err := Run(context.Background(), rows, vector.L2, queries, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := Forests(res.Points); !slices.Equal(got, kinds) {
+	if got := Forests(res); !slices.Equal(got, kinds) {
 		t.Errorf("forests %v, want %v", got, kinds)
 	}
-	if seen != len(res.Points) || res.Screened < seen || res.ByteRows || !stages["labels"] {
-		t.Errorf("%d points reported, %d returned, %d tried, bytes %v, stages %v", seen, len(res.Points), res.Screened, res.ByteRows, stages)
+	if seen != len(res) {
+		t.Errorf("%d points reported, %d returned", seen, len(res))
 	}
 	// A depth of 19 has more leaves than there are rows, and leaves of 105 rows
 	// at depth 3 are too large for the natural classifier.
-	if len(res.Built) != 3*len(kinds) {
-		t.Errorf("%d forests built, want three of every kind", len(res.Built))
+	for _, p := range res {
+		natural := p.Method == query.Natural.String() || p.Method == query.NaturalZero.String()
+		if p.Depth == 19 || natural && p.Depth == 3 {
+			t.Errorf("%s %s at depth %d", p.Forest, p.Method, p.Depth)
+		}
 	}
-	for _, p := range res.Points {
+	for _, p := range res {
 		if !(p.Recall >= leastRecall-0.2 && p.Recall <= 1) || !(p.Micros > 0) || p.Trees < 1 || p.Trees > 24 || !(p.Candidates > 0) {
 			t.Fatalf("impossible point %+v", p)
 		}
@@ -85,7 +79,7 @@ func TestRun(t *testing.T) {
 			if strings.HasPrefix(f, "kd-chrono") && (m == query.Voting || m == query.Lookup) {
 				continue // its trees are all alike, so votes say nothing
 			}
-			if _, ok := Best(res.Points, f, m.String(), 0.8); !ok {
+			if _, ok := Best(res, f, m.String(), 0.8); !ok {
 				t.Errorf("%s %v does not reach recall 0.8 on easy data", f, m)
 			}
 		}
@@ -103,9 +97,9 @@ func TestRunIsReproducible(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := map[Point]float64{}
-		for _, p := range res.Points {
+		for _, p := range res {
 			recall := p.Recall
-			p.Recall, p.Micros, p.Front = 0, 0, false
+			p.Recall, p.Micros = 0, 0
 			out[p] = recall
 		}
 		return out
@@ -155,19 +149,17 @@ func TestCorpus(t *testing.T) {
 		return m
 	}
 	for _, c := range []struct {
-		name   string
-		m      *Matrix
-		floats bool
-		bytes  bool
+		name  string
+		m     *Matrix
+		bytes bool
 	}{
-		{"float32", clusters(220, 7, 4), false, false},
-		{"bytes", bytesOf(clusters(220, 7, 4)), false, true},
-		{"bytes as float32", bytesOf(clusters(220, 7, 4)), true, false},
+		{"float32", clusters(220, 7, 4), false},
+		{"bytes", bytesOf(clusters(220, 7, 4)), true},
 	} {
 		for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
 			t.Run(c.name+" "+metric.String(), func(t *testing.T) {
 				rows, queries := split(c.m, 20)
-				corpus := newCorpus(rows, metric, c.floats)
+				corpus := newCorpus(rows, metric)
 				if corpus.bytes != c.bytes {
 					t.Fatalf("bytes %v, want %v", corpus.bytes, c.bytes)
 				}
@@ -222,7 +214,7 @@ func TestRunMetrics(t *testing.T) {
 			t.Fatalf("%v: %v", metric, err)
 		}
 		for _, f := range []string{"rp", "kd-rot"} {
-			if _, ok := Best(res.Points, f, "natural-zero", 0.9); !ok {
+			if _, ok := Best(res, f, "natural-zero", 0.9); !ok {
 				t.Errorf("%v: %s natural-zero never reaches recall 0.9", metric, f)
 			}
 		}
@@ -258,12 +250,8 @@ var sample = []Point{
 	{Forest: "index main", Method: "full pipeline", Recall: 0.99, Micros: 9},
 }
 
-func TestBestAndFronts(t *testing.T) {
-	points := slices.Clone(sample)
-	MarkFronts(points)
-	if points[0].Front || !points[1].Front || !points[3].Front {
-		t.Errorf("fronts %+v", points)
-	}
+func TestBest(t *testing.T) {
+	points := sample
 	p, ok := Best(points, "kd", "natural", 0.9)
 	if !ok || p.Trees != 9 {
 		t.Errorf("best %+v %v", p, ok)
@@ -274,16 +262,13 @@ func TestBestAndFronts(t *testing.T) {
 	if got := Forests(points); !slices.Equal(got, []string{"kd", "rp"}) {
 		t.Errorf("forests %v", got)
 	}
-	if a, b, c := points[1].Threshold(), points[3].Threshold(), points[4].Threshold(); a != "0.02" || b != "2" || c != "" {
-		t.Errorf("thresholds %q %q %q", a, b, c)
-	}
 }
 
 func TestVerdicts(t *testing.T) {
 	want := []Verdict{
 		// Lookup does not reach 0.90 and counts as slowest.
-		{Forest: "kd", Recall: 0.90, Fastest: "natural", Slowest: "lookup", NaturalFastest: true, LookupSlowest: true, Ratio: 30.0 / 18},
-		{Forest: "rp", Recall: 0.80, Fastest: "voting", Slowest: "lookup", NaturalFastest: false, LookupSlowest: true, Ratio: 15.25 / 25.5},
+		{Forest: "kd", Recall: 0.90, Fastest: "natural", Slowest: "lookup", NaturalFastest: true, LookupSlowest: true},
+		{Forest: "rp", Recall: 0.80, Fastest: "voting", Slowest: "lookup", NaturalFastest: false, LookupSlowest: true},
 	}
 	got := Verdicts(sample, []float64{0.80, 0.90, 0.99})
 	got = slices.DeleteFunc(got, func(v Verdict) bool { return v.Forest == "kd" && v.Recall == 0.80 })
@@ -293,17 +278,5 @@ func TestVerdicts(t *testing.T) {
 	// At 0.80 lookup is faster than both natural-zero and voting.
 	if v := Verdicts(sample, []float64{0.80})[0]; !v.NaturalFastest || v.LookupSlowest || v.Slowest != "natural-zero" {
 		t.Errorf("%+v", v)
-	}
-}
-
-func TestWriteCSV(t *testing.T) {
-	var b bytes.Buffer
-	if err := WriteCSV(&b, sample[:1]); err != nil {
-		t.Fatal(err)
-	}
-	want := "forest,method,depth,trees,tau,votes,recall,micros,candidates,front\n" +
-		"kd,natural,12,8,0.01,0,0.91,20,100,false\n"
-	if b.String() != want {
-		t.Errorf("got %s, want %s", b.String(), want)
 	}
 }

@@ -4,6 +4,5 @@
 // threshold. Corpus and forests are in memory, searched by package query
 // without sketches, label hops or 8-bit filters.
 //
-// Run makes the measurements, Best and Verdicts read them, WriteCSV and
-// ReadCSV keep them.
+// Run makes the measurements, Best and Verdicts read them.
 package forestbench

@@ -44,14 +44,14 @@ type corpus struct {
 }
 
 // newCorpus prepares rows for a metric. Rows that are whole numbers from 0 to
-// 255 throughout are kept as bytes unless floats is set, as a database does.
-func newCorpus(rows *Matrix, metric vector.Metric, floats bool) *corpus {
+// 255 throughout are kept as bytes, as a database does.
+func newCorpus(rows *Matrix, metric vector.Metric) *corpus {
 	c := &corpus{base: query.View{Metric: metric, Dim: rows.D, Segment: query.Segment{N: rows.N}, LiveCount: rows.N}}
 	// One chunk holds all rows.
 	shift := uint(bits.Len(uint(rows.N)))
 	c.base.Rows = query.RowSet{N: rows.N, Dim: rows.D, Shift: shift}
 	data := codec.Bytes(rows.Data)
-	if small := wholeBytes(rows.Data); small != nil && !floats {
+	if small := wholeBytes(rows.Data); small != nil {
 		data, c.bytes = small, true
 	}
 	c.base.Rows.Chunks, c.base.Rows.Uint8 = [][]byte{data}, []bool{c.bytes}

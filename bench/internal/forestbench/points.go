@@ -1,13 +1,8 @@
 package forestbench
 
 import (
-	"cmp"
-	"encoding/csv"
-	"fmt"
-	"io"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/anndb/anndb/query"
 )
@@ -23,38 +18,6 @@ type Point struct {
 	Recall     float64 // share of the true neighbours found
 	Micros     float64 // time a query in µs
 	Candidates float64 // candidates a query
-	Front      bool    // no setting of the same forest and method is both faster and better
-}
-
-// Threshold is the method's threshold as text, empty where it has none.
-func (p Point) Threshold() string {
-	switch p.Method {
-	case query.Natural.String():
-		return fmt.Sprintf("%.3g", p.Tau)
-	case query.Voting.String():
-		return strconv.Itoa(p.Votes)
-	}
-	return ""
-}
-
-// MarkFronts sets Front of all points.
-func MarkFronts(points []Point) {
-	byCurve := map[[2]string][]int{}
-	for i, p := range points {
-		key := [2]string{p.Forest, p.Method}
-		byCurve[key] = append(byCurve[key], i)
-	}
-	for _, ids := range byCurve {
-		slices.SortFunc(ids, func(i, j int) int {
-			a, b := points[i], points[j]
-			return cmp.Or(cmp.Compare(b.Recall, a.Recall), cmp.Compare(a.Micros, b.Micros))
-		})
-		fastest := math.Inf(1)
-		for _, i := range ids {
-			points[i].Front = points[i].Micros < fastest
-			fastest = min(fastest, points[i].Micros)
-		}
-	}
 }
 
 // Best is the cheapest measured setting of a forest and method whose recall
@@ -102,9 +65,6 @@ type Verdict struct {
 	Fastest, Slowest string // methods; a method that never reaches the recall is slowest
 	NaturalFastest   bool
 	LookupSlowest    bool
-	// Ratio is the time of the fastest other method over natural's; 0 where
-	// either is missing.
-	Ratio float64
 }
 
 // Verdicts tests the findings "the natural classifier is fastest" and "lookup
@@ -132,9 +92,6 @@ func Verdicts(points []Point, targets []float64) []Verdict {
 				Forest: f, Recall: r,
 				NaturalFastest: natural <= other, LookupSlowest: lookup >= max(natural, voting),
 			}
-			if !math.IsInf(natural, 1) && !math.IsInf(other, 1) {
-				v.Ratio = other / natural
-			}
 			fast, slow := math.Inf(1), -1.0
 			for _, m := range Methods() {
 				t := micros(m)
@@ -149,28 +106,4 @@ func Verdicts(points []Point, targets []float64) []Verdict {
 		}
 	}
 	return out
-}
-
-var header = []string{
-	"forest", "method", "depth", "trees", "tau", "votes", "recall", "micros", "candidates", "front",
-}
-
-// WriteCSV writes the points, a line each below a line of names.
-func WriteCSV(w io.Writer, points []Point) error {
-	c := csv.NewWriter(w)
-	if err := c.Write(header); err != nil {
-		return err
-	}
-	float := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-	for _, p := range points {
-		err := c.Write([]string{
-			p.Forest, p.Method, strconv.Itoa(p.Depth), strconv.Itoa(p.Trees), float(p.Tau), strconv.Itoa(p.Votes),
-			float(p.Recall), float(p.Micros), float(p.Candidates), strconv.FormatBool(p.Front),
-		})
-		if err != nil {
-			return err
-		}
-	}
-	c.Flush()
-	return c.Error()
 }

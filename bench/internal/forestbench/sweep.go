@@ -60,15 +60,8 @@ type Options struct {
 	Rounds  int
 	Seed    uint64
 	Workers int // goroutines of everything but the searches that are timed
-	// Floats keeps rows as float32 even where bytes would do.
-	Floats bool
-	// Progress, if not nil, is called with the progress of a stage.
-	Progress func(stage string, done, total int)
-	// Planned, if not nil, gets about how long it takes to learn all forests, before the first is learned.
-	Planned func(learning time.Duration)
-	// Measured, if not nil, gets the points of each forest once all its settings are measured, and about
-	// how long the other forests will take.
-	Measured func(forest string, points []Point, left time.Duration)
+	// Measured, if not nil, gets the points of each forest once all its settings are measured.
+	Measured func(forest string, points []Point)
 }
 
 func (o Options) resolve(n int) (Options, error) {
@@ -113,34 +106,7 @@ func (o Options) resolve(n int) (Options, error) {
 		}
 	}
 	o.Workers = par.Workers(o.Workers)
-	if o.Progress == nil {
-		o.Progress = func(string, int, int) {}
-	}
 	return o, nil
-}
-
-// Built is what learning one forest took.
-type Built struct {
-	Forest  string
-	Holds   string // "labels", or "members" for voting and lookup
-	Depth   int
-	Trees   int
-	Seconds float64
-	Bytes   int64 // label tables or member lists
-}
-
-// Result is the outcome of a run.
-type Result struct {
-	Points []Point
-	Built  []Built
-	// LabelSeconds and RotateSeconds are what the labels of all rows and the
-	// rotation took.
-	LabelSeconds, RotateSeconds float64
-	// ByteRows reports whether rows were kept as bytes.
-	ByteRows bool
-	// Screened is how many settings were tried on a sample of the queries;
-	// those not worth timing on all of them are not among the points.
-	Screened int
 }
 
 // run is the state of a run.
@@ -155,12 +121,10 @@ type run struct {
 	searcher *query.Searcher
 	found    []vector.Neighbor
 	rng      *rand.Rand
-	out      Result
 }
 
 // Run measures every forest of o.Kinds with every method on the queries, on
-// one thread. done, if not nil, gets the points of a forest as soon as they
-// are there.
+// one thread.
 //
 // Every forest is learned at several depths, with label tables for the natural
 // classifier and with member lists for voting and lookup (see servesAt); every
@@ -174,41 +138,30 @@ type run struct {
 // query.
 func Run(
 	ctx context.Context, rows *Matrix, metric vector.Metric, queries [][]float32, o Options,
-) (*Result, error) {
+) ([]Point, error) {
 	o, err := o.resolve(rows.N)
 	if err != nil {
 		return nil, err
 	}
 	r := &run{
-		Options: o, corpus: newCorpus(rows, metric, o.Floats), queries: queries,
+		Options: o, corpus: newCorpus(rows, metric), queries: queries,
 		searcher: query.NewSearcher(), rng: rand.New(rand.NewPCG(o.Seed, 0x62656e6368)),
 	}
-	r.out.ByteRows = r.corpus.bytes
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
-	costs, err := r.plan(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all := sum(costs)
-	start, left := time.Now(), all
-	if o.Planned != nil {
-		o.Planned(all)
-	}
-	for i, kind := range o.Kinds {
+	var all []Point
+	for _, kind := range o.Kinds {
 		points, err := r.kind(ctx, kind)
 		if err != nil {
 			return nil, fmt.Errorf("forestbench: %s: %w", kind, err)
 		}
-		MarkFronts(points)
-		r.out.Points = append(r.out.Points, points...)
+		all = append(all, points...)
 		if o.Measured != nil {
-			left -= costs[i] // searches take time as well, about in proportion
-			o.Measured(kind, points, time.Duration(float64(time.Since(start))*float64(left)/float64(all-left)))
+			o.Measured(kind, points)
 		}
 	}
-	return &r.out, nil
+	return all, nil
 }
 
 // prepare computes what all forests share: true answers, labels, rotation.
@@ -216,59 +169,20 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if r.truth, err = r.exact(ctx); err != nil {
 		return err
 	}
-	start := time.Now()
-	progress := func(done, total int) { r.Progress("labels", done, total) }
-	r.labels, err = labels.ExactNeighbors(ctx, r.corpus.space, nil, r.LabelsK, r.Workers, progress)
+	r.labels, err = labels.ExactNeighbors(ctx, r.corpus.space, nil, r.LabelsK, r.Workers, nil)
 	if err != nil {
 		return fmt.Errorf("forestbench: %w", err)
 	}
-	r.out.LabelSeconds = time.Since(start).Seconds()
 	if slices.ContainsFunc(r.Kinds, func(k string) bool { return strings.HasSuffix(k, rotatedSuffix) }) {
-		start = time.Now()
-		r.Progress("rotation", 0, 0)
-		if r.rotation, r.rotated, err = r.corpus.rotate(ctx, r.Rotate, r.Seed, r.Workers); err != nil {
-			return err
-		}
-		r.out.RotateSeconds = time.Since(start).Seconds()
+		r.rotation, r.rotated, err = r.corpus.rotate(ctx, r.Rotate, r.Seed, r.Workers)
 	}
-	return nil
-}
-
-// plan returns about how long it takes to learn all forests of each kind, by a few trees of each.
-func (r *run) plan(ctx context.Context) ([]time.Duration, error) {
-	var costs []time.Duration
-	for i, kind := range r.Kinds {
-		r.Progress("estimate", i, len(r.Kinds))
-		var cost time.Duration
-		for _, members := range []bool{false, true} {
-			depths := servesAt(r.Depths, r.corpus.space.N, members)
-			p := r.params(kind, slices.Max(depths), members)
-			trees := p.Trees * len(depths)
-			p.Trees = min(p.Trees, r.Workers)
-			start := time.Now()
-			if _, err := r.grow(ctx, kind, p, nil); err != nil {
-				return nil, fmt.Errorf("forestbench: %s: %w", kind, err)
-			}
-			cost += time.Since(start) * time.Duration(trees) / time.Duration(p.Trees)
-		}
-		costs = append(costs, cost)
-	}
-	return costs, nil
-}
-
-// sum adds durations up.
-func sum(x []time.Duration) (total time.Duration) {
-	for _, d := range x {
-		total += d
-	}
-	return total
+	return err
 }
 
 // exact answers all queries by scanning all rows.
 func (r *run) exact(ctx context.Context) (*recall.Truth, error) {
 	found := make([][]vector.Neighbor, len(r.queries))
 	work := par.Work{N: len(r.queries), Workers: r.Workers}
-	work.Progress = func(done, total int) { r.Progress("true answers", done, total) }
 	err := par.Ranges(ctx, work, func() func(i, _ int) error {
 		s := query.NewSearcher()
 		p := query.Params{K: r.K, Method: query.Flat}
@@ -311,19 +225,18 @@ func (r *run) kind(ctx context.Context, kind string) ([]Point, error) {
 			if err != nil {
 				return nil, err
 			}
-			s, err := r.screen(ctx, view, kind)
+			s, err := r.screen(ctx, view)
 			if err != nil {
 				return nil, err
 			}
 			tried = append(tried, s...)
 		}
 	}
-	r.out.Screened += len(tried)
 	var chosen []*setting
 	for _, m := range Methods() {
 		chosen = append(chosen, worthwhile(tried, m)...)
 	}
-	if err := r.time(ctx, kind, chosen); err != nil {
+	if err := r.time(ctx, chosen); err != nil {
 		return nil, err
 	}
 	var points []Point
@@ -394,33 +307,13 @@ func (r *run) space(kind string) (*Matrix, *forest.Rotation) {
 	return r.corpus.space, nil
 }
 
-// grow grows a forest of a kind.
-func (r *run) grow(
-	ctx context.Context, kind string, p forest.Params, progress func(done, total int),
-) (*forest.Forest, error) {
-	rows, _ := r.space(kind)
-	return forest.Learn(ctx, rows, rows.N, r.labels, p, r.Workers, progress)
-}
-
 // learn grows a forest of a kind and puts the corpus behind it.
 func (r *run) learn(ctx context.Context, kind string, depth int, members bool) (*query.View, error) {
-	p := r.params(kind, depth, members)
-	b := Built{Forest: kind, Holds: "labels", Depth: depth, Trees: p.Trees}
-	if members {
-		b.Holds = "members"
-	}
-	start := time.Now()
-	stage := fmt.Sprintf("%s, depth %d, %s", kind, depth, b.Holds)
-	f, err := r.grow(ctx, kind, p, func(done, total int) { r.Progress(stage, done, total) })
+	rows, rotation := r.space(kind)
+	f, err := forest.Learn(ctx, rows, rows.N, r.labels, r.params(kind, depth, members), r.Workers, nil)
 	if err != nil {
 		return nil, err
 	}
-	b.Seconds = time.Since(start).Seconds()
-	for _, c := range slices.Concat(f.Leaves, f.Members) {
-		b.Bytes += int64(len(c))
-	}
-	r.out.Built = append(r.out.Built, b)
-	_, rotation := r.space(kind)
 	return r.corpus.view(f, rotation)
 }
 
@@ -436,17 +329,15 @@ const (
 // screen tries the numbers of trees and the thresholds of the methods that
 // the forest serves. A higher threshold finds less, so the thresholds of one
 // number of trees end where the recall falls below leastRecall.
-func (r *run) screen(ctx context.Context, view *query.View, kind string) ([]*setting, error) {
+func (r *run) screen(ctx context.Context, view *query.View) ([]*setting, error) {
 	var out []*setting
 	f := view.Forest
 	sample := min(screenQueries, len(r.queries))
-	sizes := prefixes(f.Trees)
 	for _, m := range Methods() {
 		if f.Params.Members != (m == query.Voting || m == query.Lookup) {
 			continue
 		}
-		for i, trees := range sizes {
-			r.Progress(fmt.Sprintf("%s, depth %d, %v", kind, f.Depth, m), i, len(sizes))
+		for _, trees := range prefixes(f.Trees) {
 			best := 0.0
 			for _, p := range thresholds(f, m, trees) {
 				s := &setting{view: view, depth: f.Depth, params: p}
@@ -560,14 +451,13 @@ func worthwhile(tried []*setting, m query.Method) []*setting {
 const settingBudget = time.Second
 
 // time measures settings on all queries, round by round.
-func (r *run) time(ctx context.Context, kind string, settings []*setting) error {
+func (r *run) time(ctx context.Context, settings []*setting) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	runtime.GC()
 	spent := make([]time.Duration, len(settings))
-	for round := range r.Rounds {
-		for n, i := range r.rng.Perm(len(settings)) {
-			r.Progress(kind+", timing", round*len(settings)+n, r.Rounds*len(settings))
+	for range r.Rounds {
+		for _, i := range r.rng.Perm(len(settings)) {
 			if spent[i] > settingBudget {
 				continue
 			}
