@@ -2,16 +2,10 @@
 package vectors
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"hash/crc64"
-	"image"
-	"image/jpeg"
-	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"unsafe"
@@ -44,7 +38,7 @@ var errSet = errors.New("unknown data set")
 
 // Names are the names that Load takes.
 func Names() []string {
-	names := []string{"fashion-mnist", "mnist", "glove-100d", "glove-100d-cosine", "cifar10-luma", "wordnet", examples}
+	names := []string{"fashion-mnist", "mnist", "glove-100d", "glove-100d-cosine", "wordnet", examples}
 	names = append(names, textNames()...)
 	for _, law := range Family {
 		for _, s := range sizes {
@@ -68,8 +62,6 @@ func Load(data, name string) (*Set, error) {
 				Normalise(rows, s.Dim)
 			}
 		}
-	case "cifar10-luma":
-		err = s.cifar(filepath.Join(data, "cifar10-jpeg"))
 	case "wordnet", examples:
 		s.Metric = vector.Cosine
 		err = s.wordnet(filepath.Join(data, "wordnet"), name == examples)
@@ -169,31 +161,6 @@ func (s *Set) wordnet(dir string, sentences bool) error {
 	return nil
 }
 
-// cifar reads the luma planes of CIFAR-10 as JPEG: training rows, and of every
-// tenth test row (they are sorted by class) the first 1,000 in turn as test and
-// the next file as validation.
-func (s *Set) cifar(dir string) error {
-	s.Dim = 32 * 32
-	base, err := lumas(filepath.Join(dir, "cifar10-jpeg-train30k.tar.gz"))
-	if err != nil {
-		return err
-	}
-	test, err := lumas(filepath.Join(dir, "cifar10-jpeg-test.tar.gz"))
-	if err != nil {
-		return err
-	}
-	s.Base = base
-	for i := range QueryRows {
-		at := i * 10 * s.Dim
-		if at+2*s.Dim > len(test) {
-			return fmt.Errorf("too few test images: %d", len(test)/s.Dim)
-		}
-		s.Test = append(s.Test, test[at:at+s.Dim]...)
-		s.Valid = append(s.Valid, test[at+s.Dim:at+2*s.Dim]...)
-	}
-	return nil
-}
-
 // read is all rows of a file, or the first max.
 func read(path string, max int64) ([]float32, int, error) {
 	r, err := dataset.Open(path, dataset.Options{Max: max})
@@ -212,52 +179,6 @@ func read(path string, max int64) ([]float32, int, error) {
 		return nil, 0, fmt.Errorf("%s: fewer than %d rows", path, max)
 	}
 	return out, r.Schema().Dim, nil
-}
-
-// lumas are the luma planes of the 32 x 32 images of an archive, in its order.
-func lumas(path string) ([]float32, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	var out []float32
-	for t := tar.NewReader(z); ; {
-		h, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if h.Typeflag != tar.TypeReg || !strings.HasSuffix(h.Name, ".jpg") && !strings.HasSuffix(h.Name, ".jpeg") {
-			continue
-		}
-		img, err := jpeg.Decode(t)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", path, h.Name, err)
-		}
-		var plane []byte
-		var stride int
-		switch p := img.(type) {
-		case *image.YCbCr:
-			plane, stride = p.Y, p.YStride
-		case *image.Gray:
-			plane, stride = p.Pix, p.Stride
-		}
-		if plane == nil || img.Bounds() != image.Rect(0, 0, 32, 32) {
-			return nil, fmt.Errorf("%s: %s: not a 32 x 32 image with luma", path, h.Name)
-		}
-		for y := range 32 {
-			for _, v := range plane[y*stride : y*stride+32] {
-				out = append(out, float32(v))
-			}
-		}
-	}
 }
 
 func Normalise(rows []float32, dim int) {
