@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/bench/internal/liblinear"
+	"github.com/anndb/anndb/bench/internal/process"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -71,12 +72,12 @@ func runBAC(ctx context.Context, s *settings) error {
 		var wrong [3]int
 		features := 0
 		for range s.seeds {
-			start := cpu()
+			start := process.CPU()
 			b, _, err := budget.TrainBAC(ctx, x, y, rows, budget.BACParams{Budget: 100, C: c})
 			if err != nil {
 				return err
 			}
-			seconds[0] = append(seconds[0], (cpu() - start).Seconds())
+			seconds[0] = append(seconds[0], (process.CPU() - start).Seconds())
 			d := binaryData{x, y}
 			features, wrong[0] = len(b.Features), d.wrongByClassifier(b, test)
 			for i, solver := range []int{liblinear.DualL2, liblinear.PrimalL2} {

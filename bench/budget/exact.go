@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/anndb/anndb/bench/internal/process"
 	"github.com/anndb/anndb/trees/budget"
 )
 
@@ -46,12 +47,12 @@ func (s *settings) exactPoint(ctx context.Context, d *binaryData, p budget.BACPa
 		if err != nil {
 			return mean, err
 		}
-		start := cpu()
+		start := process.CPU()
 		b, stats, err := budget.TrainBAC(ctx, d.x, d.y, fold.Train, p)
 		if err != nil {
 			return mean, err
 		}
-		spent := (cpu() - start).Seconds()
+		spent := (process.CPU() - start).Seconds()
 		wrong := d.wrongByClassifier(b, fold.Test)
 		for i, v := range []float64{
 			100 * float64(wrong) / float64(len(fold.Test)), float64(len(b.Features)), float64(stats.Rounds),

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/bench/internal/lcifbench"
+	"github.com/anndb/anndb/bench/internal/process"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
@@ -163,9 +164,9 @@ func (e *entrant) print(set *textSet) error {
 
 // micros is the CPU time of a call, in microseconds a row.
 func micros(rows int, call func() error) (float64, error) {
-	start := cpu()
+	start := process.CPU()
 	err := call()
-	return float64((cpu() - start).Nanoseconds()) / 1e3 / float64(rows), err
+	return float64((process.CPU() - start).Nanoseconds()) / 1e3 / float64(rows), err
 }
 
 // annotate is AT or PT, with B and C chosen. The threshold of AT is that of the
@@ -175,12 +176,12 @@ func annotate(ctx context.Context, s *settings, set *textSet, kind budget.Kind) 
 	if err != nil {
 		return nil, err
 	}
-	start := cpu()
+	start := process.CPU()
 	m, err := s.train(ctx, kind, set, set.train, chosen.params)
 	if err != nil {
 		return nil, err
 	}
-	e := &entrant{name: string(kind), train: (cpu() - start).Seconds()}
+	e := &entrant{name: string(kind), train: (process.CPU() - start).Seconds()}
 	if len(set.dev) > 0 {
 		if _, m.Threshold, err = bestThreshold(ctx, m, labels.SelectRows(set.x, set.dev), set.y.Select(set.dev)); err != nil {
 			return nil, err
@@ -258,12 +259,12 @@ func rest(ctx context.Context, s *settings, set *textSet) (*entrant, error) {
 	if err != nil {
 		return nil, err
 	}
-	start := cpu()
+	start := process.CPU()
 	m, err := s.trainRest(ctx, set, class, set.train, chosen.params)
 	if err != nil {
 		return nil, err
 	}
-	e := &entrant{name: "sbt", train: (cpu() - start).Seconds()}
+	e := &entrant{name: "sbt", train: (process.CPU() - start).Seconds()}
 	p := budget.NewPredictor(budget.NewIndex(m))
 	sets := make([][]uint32, len(set.test))
 	e.scores = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: set.y.Labels()}
@@ -305,7 +306,7 @@ func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error
 	dev = dev[:min(len(dev), 1000)]
 	train := &lcifbench.Part{Rows: labels.SelectRows(set.x, learn), Labels: set.y.Select(learn)}
 	held := &lcifbench.Part{Rows: labels.SelectRows(set.x, dev), Labels: set.y.Select(dev)}
-	start := cpu()
+	start := process.CPU()
 	curve, err := lcif.Tune(ctx, lcifbench.HoldOut(train, held, s.workers), lcif.TuneOptions{
 		Ks: []int{5, 10, 20, 30}, Alphas: []float64{1, 2}, Betas: []float64{1}, Lambdas: []float64{0.7, 0.9, 1},
 		Cuts: lcif.DefaultCuts(false), Passes: 1, Workers: s.workers,
@@ -313,9 +314,9 @@ func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error
 	if err != nil {
 		return nil, err
 	}
-	tuned := (cpu() - start).Seconds()
+	tuned := (process.CPU() - start).Seconds()
 	params := curve.Params
-	start = cpu()
+	start = process.CPU()
 	view, counts, err := lcif.Build(ctx, labels.SelectRows(set.x, set.train), set.y.Select(set.train), 0, s.workers)
 	if err != nil {
 		return nil, err
@@ -323,7 +324,7 @@ func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error
 	if err := view.SetPower(counts, params.Beta); err != nil {
 		return nil, err
 	}
-	e := &entrant{name: "lcif", train: (cpu() - start).Seconds(), features: set.x.Cols, bytes: 8 * int(set.x.Ptr[len(set.train)])}
+	e := &entrant{name: "lcif", train: (process.CPU() - start).Seconds(), features: set.x.Cols, bytes: 8 * int(set.x.Ptr[len(set.train)])}
 	test := lcif.UnitRows(labels.SelectRows(set.x, set.test), view)
 	answers := make([][]uint32, test.Rows())
 	e.answer, err = micros(test.Rows(), func() error {

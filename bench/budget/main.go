@@ -43,8 +43,6 @@ type settings struct {
 	budget   int
 	cost     float64
 	rounds   int
-	state    string
-	limit    int
 	peerCost float64
 	without  *regexp.Regexp
 	linear   *liblinear.Driver // nil without the peer
@@ -85,11 +83,9 @@ func main() {
 	flag.BoolVar(&s.quick, "quick", false, "coarse grids")
 	flag.BoolVar(&s.exact, "exact", false, "algorithm 1 to its end in binary and curve, not its approximation by disjoint sets")
 	flag.IntVar(&s.rounds, "rounds", 5, "worst-case analyses of large")
-	flag.IntVar(&s.limit, "limit", 0, "labels that liblinear is trained for in large, the most frequent; 0: all")
 	flag.IntVar(&s.budget, "budget", 0, "B of the trees of large; 0: B and C are chosen")
 	flag.Float64Var(&s.cost, "cost", 10, "C of the trees of large, with -budget, and of curve, with -inner 1")
 	flag.Float64Var(&s.peerCost, "peer-cost", 0, "C of liblinear in large; 0: chosen")
-	flag.StringVar(&s.state, "state", "", "directory that keeps what liblinear has learned of each label in large, to go on from there")
 	flag.Parse()
 	s.only, s.without = regexp.MustCompile(*only), regexp.MustCompile(*without)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

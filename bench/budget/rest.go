@@ -1,15 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/anndb/anndb/bench/internal/lcifbench"
@@ -28,7 +22,7 @@ const sampleStep = 50
 // restModels are the decision values of one model a label.
 type restModels struct {
 	labels, rows int
-	value        []float32 // label by label; −∞ for a label without model
+	value        []float32 // label by label
 	seconds      float64   // of training, CPU
 	weights      uint64
 }
@@ -99,123 +93,27 @@ func against(y *labels.Matrix, label int, rows []int) (class []int8, n int) {
 }
 
 // each trains one model a label, in order, and keeps the decision values of
-// some rows. What has been trained is kept in the directory state, unless that
-// is empty, and not trained again. A limit that is not zero ends with the label
-// before it; of the others some are trained for the time that all would take.
-func each(l *liblinear.Driver, p liblinear.Params, y *labels.Matrix, name, state string, limit int, rows, judged []int) (m *restModels, err error) {
-	m = &restModels{labels: y.Labels(), rows: len(judged)}
-	if limit == 0 {
-		limit = m.labels
-	}
-	var kept *os.File
-	if state != "" {
-		file := fmt.Sprintf("%s-s%d-c%g-%d-%d-%d.values", name, p.Solver, p.C, len(rows), len(judged), m.labels)
-		if kept, err = m.resume(filepath.Join(state, file), limit); err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, kept.Close()) }()
-	}
-	for label := len(m.value) / m.rows; label < limit; label++ {
+// some rows.
+func each(l *liblinear.Driver, p liblinear.Params, y *labels.Matrix, rows, judged []int) (*restModels, error) {
+	m := &restModels{labels: y.Labels(), rows: len(judged)}
+	for label := range m.labels {
 		class, n := against(y, label, rows)
 		var got liblinear.Result
 		if n == 0 || n == len(rows) {
 			got.Values = slices.Repeat([]float64{math.Inf(2*n - 1)}, len(judged))
-		} else if got, err = l.Train(p, class, rows, judged); err != nil {
-			return nil, err
-		}
-		record := modelRecord{got.Train, got.Weights, make([]float32, m.rows)}
-		for i, v := range got.Values {
-			record.Value[i] = float32(v)
-		}
-		m.add(record)
-		if kept != nil {
-			if err := record.write(kept); err != nil {
+		} else {
+			var err error
+			if got, err = l.Train(p, class, rows, judged); err != nil {
 				return nil, err
 			}
 		}
-	}
-	sample, spent := 0, 0.0
-	for label := limit + (m.labels-limit)%timeStep/2; label < m.labels; label += timeStep {
-		sample++
-		class, n := against(y, label, rows)
-		if n == 0 {
-			continue
+		for _, v := range got.Values {
+			m.value = append(m.value, float32(v))
 		}
-		got, err := l.Train(p, class, rows, judged[:0])
-		if err != nil {
-			return nil, err
-		}
-		spent += got.Train
-	}
-	if sample > 0 {
-		m.seconds += spent / float64(sample) * float64(m.labels-limit)
-		m.value = append(m.value, slices.Repeat([]float32{float32(math.Inf(-1))}, (m.labels-limit)*m.rows)...)
+		m.seconds += got.Train
+		m.weights += got.Weights
 	}
 	return m, nil
-}
-
-// timeStep is how far apart the labels are that are trained for their time.
-const timeStep = 100
-
-// modelRecord is what is kept of a trained model.
-type modelRecord struct {
-	Seconds float64
-	Weights uint64
-	Value   []float32
-}
-
-func (r *modelRecord) write(to io.Writer) error {
-	w := bufio.NewWriterSize(to, 1<<16)
-	for _, v := range []any{r.Seconds, r.Weights, r.Value} {
-		if err := binary.Write(w, binary.LittleEndian, v); err != nil {
-			return err
-		}
-	}
-	return w.Flush()
-}
-
-func (r *modelRecord) read(from io.Reader) error {
-	for _, v := range []any{&r.Seconds, &r.Weights, r.Value} {
-		if err := binary.Read(from, binary.LittleEndian, v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (m *restModels) add(r modelRecord) {
-	m.value = append(m.value, r.Value...)
-	m.seconds += r.Seconds
-	m.weights += r.Weights
-}
-
-// resume reads the whole records of a file, at most limit of them, and leaves it
-// open behind the last.
-func (m *restModels) resume(path string, limit int) (*os.File, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	r := bufio.NewReaderSize(f, 1<<20)
-	record := modelRecord{Value: make([]float32, m.rows)}
-	for len(m.value) < limit*m.rows && record.read(r) == nil {
-		m.add(record)
-	}
-	size, err := f.Seek(0, io.SeekEnd)
-	if err == nil {
-		size -= size % int64(16+4*m.rows)
-		err = f.Truncate(size)
-	}
-	if err == nil {
-		_, err = f.Seek(size, io.SeekStart)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
 }
 
 // sets are the labels whose value exceeds a threshold, of the rows from first
@@ -285,15 +183,12 @@ func oneAgainstRest(s *settings, set *textSet) (*entrant, error) {
 		return nil, err
 	}
 	judged := slices.Concat(set.dev, set.test)
-	m, err := each(s.linear, p, set.y, set.name, s.state, s.limit, set.train, judged)
+	m, err := each(s.linear, p, set.y, set.train, judged)
 	if err != nil {
 		return nil, err
 	}
 	e := &entrant{name: "liblinear", train: m.seconds, features: set.x.Cols, bytes: 8 * int(m.weights)}
 	e.note = fmt.Sprintf("-s 1 -c %g -B 1 (C chosen in %.0f s); KiB: its weights that are not zero, 8 bytes each", p.C, spent)
-	if s.limit > 0 && s.limit < set.y.Labels() {
-		e.note += fmt.Sprintf("; labels below %d, time of all from every %dth of the others", s.limit, timeStep)
-	}
 	one := set.oneLabelEach()
 	threshold := float32(0)
 	if !one && len(set.dev) > 0 {

@@ -1,50 +1,11 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/anndb/anndb/labels"
 )
-
-// What was kept is read again up to the last whole record, or the limit, and
-// the file goes on behind it.
-func TestResume(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state", "values")
-	write := func(limit int, records ...modelRecord) *restModels {
-		m := &restModels{labels: 4, rows: 2}
-		f, err := m.resume(path, limit)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range records {
-			if err := r.write(f); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	if m := write(4, modelRecord{1, 10, []float32{1, -1}}, modelRecord{2, 20, []float32{0.5, 2}}); len(m.value) != 0 {
-		t.Errorf("%v from an empty file", m.value)
-	}
-	if err := os.Truncate(path, 24+24-3); err != nil {
-		t.Fatal(err)
-	}
-	if m := write(4, modelRecord{4, 40, []float32{3, -3}}); !slices.Equal(m.value, []float32{1, -1}) || m.seconds != 1 || m.weights != 10 {
-		t.Errorf("%+v from a file that was cut off", m)
-	}
-	if m := write(1); len(m.value) != 2 {
-		t.Errorf("%v up to one label", m.value)
-	}
-	if m := write(4); !slices.Equal(m.value, []float32{1, -1, 3, -3}) || m.seconds != 5 || m.weights != 50 {
-		t.Errorf("%+v from both records", m)
-	}
-}
 
 func TestRestSets(t *testing.T) {
 	m := &restModels{labels: 3, rows: 2, value: []float32{-1, 0.5, 0.2, 0.7, 0.2, -1}}

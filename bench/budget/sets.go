@@ -178,7 +178,7 @@ func (s *settings) chosenRelevance(x *vector.CSR, y *labels.Matrix) answers {
 		best, threshold, most := liblinear.Params{}, float32(0), -1.0
 		for _, c := range []float64{0.1, 1, 10} {
 			p := liblinear.Params{Solver: solver, C: c, Bias: 1}
-			m, err := each(s.linear, p, y, "", "", 0, inner.Train, inner.Test)
+			m, err := each(s.linear, p, y, inner.Train, inner.Test)
 			if err != nil {
 				return nil, "", err
 			}
@@ -190,7 +190,7 @@ func (s *settings) chosenRelevance(x *vector.CSR, y *labels.Matrix) answers {
 				best, threshold, most = p, t, f1
 			}
 		}
-		m, err := each(s.linear, best, y, "", "", 0, f.Train, f.Test)
+		m, err := each(s.linear, best, y, f.Train, f.Test)
 		if err != nil {
 			return nil, "", err
 		}

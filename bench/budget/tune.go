@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/anndb/anndb/bench/internal/process"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
 )
@@ -63,15 +64,15 @@ func (s *settings) choose(set *textSet, kind budget.Kind, fit func(p budget.Para
 		best.params = fixed(s.budget, s.cost)
 		return best, nil
 	}
-	start := cpu()
+	start := process.CPU()
 	try := func(b int, c float64) error {
 		p := fixed(b, c)
-		before := cpu()
+		before := process.CPU()
 		score, threshold, err := fit(p, learn, dev)
 		if err != nil {
 			return err
 		}
-		fmt.Printf("  %s, rows held out: B=%d C=%g: %.3f, %.1f s\n", kind, b, c, score, (cpu() - before).Seconds())
+		fmt.Printf("  %s, rows held out: B=%d C=%g: %.3f, %.1f s\n", kind, b, c, score, (process.CPU() - before).Seconds())
 		if score > best.score {
 			p.Threshold = threshold
 			best.params, best.score = p, score
@@ -92,7 +93,7 @@ func (s *settings) choose(set *textSet, kind budget.Kind, fit func(p budget.Para
 			return best, err
 		}
 	}
-	best.spent = (cpu() - start).Seconds()
+	best.spent = (process.CPU() - start).Seconds()
 	return best, nil
 }
 

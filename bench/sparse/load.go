@@ -57,9 +57,8 @@ var sources = []source{
 		test: []string{"news20-bydate/news20-bydate-test.txt.gz"}, tfidf: true},
 }
 
-// load reads a set and makes its rows unit-length. With held, the queries are
-// rows held out of the training rows, spread evenly, and no test rows.
-func (s source) load(dir string, held bool) (*set, error) {
+// load reads a set and makes its rows unit-length.
+func (s source) load(dir string) (*set, error) {
 	o := dataset.Options{Kind: dataset.Sparse}
 	all := func(names []string) (*vector.CSR, error) {
 		m := &vector.CSR{Ptr: []uint64{0}}
@@ -86,29 +85,31 @@ func (s source) load(dir string, held bool) (*set, error) {
 		}
 		out.rows, out.tests = split(rows, int(share*float64(rows.Rows())))
 	}
-	if held {
-		out.holdOut()
-	}
 	out.normalise(s.tfidf)
 	return out, nil
 }
 
-// heldRows is how many training rows are held out, at most a fifth.
-const heldRows = 512
+// storedShift gives runs of 1024 rows, as databases have them.
+const storedShift = 10
 
-// holdOut makes queries of some of the rows.
-func (s *set) holdOut() {
-	all := s.rows
-	s.rows, s.tests = &vector.CSR{Ptr: []uint64{0}, Cols: all.Cols},
-		&vector.CSR{Ptr: []uint64{0}, Cols: all.Cols}
-	apart := max(5, all.Rows()/heldRows)
-	for i := range all.Rows() {
-		if i%apart == 0 && s.tests.Rows() < heldRows {
-			s.tests.Append(all.Row(i))
-		} else {
-			s.rows.Append(all.Row(i))
+// stored returns an index whose rows are the rows of the set before weighting.
+func (s *set) stored(ix *postings.Index) (*postings.Index, error) {
+	var runs []vector.CSR
+	raw := &vector.CSR{Ptr: s.rows.Ptr, Index: s.rows.Index, Value: s.raw, Cols: s.rows.Cols}
+	for i := range raw.Rows() {
+		if i%(1<<storedShift) == 0 {
+			runs = append(runs, vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: raw.Cols})
 		}
+		runs[len(runs)-1].Append(raw.Row(i))
 	}
+	source, err := postings.NewSource(runs, storedShift, 0, raw.Rows(), raw.Cols)
+	if err != nil {
+		return nil, err
+	}
+	source.IDF, source.Norm = s.idf, s.norm
+	out := *ix
+	out.Rows, out.Source = nil, source
+	return &out, out.Validate()
 }
 
 func split(m *vector.CSR, n int) (a, b *vector.CSR) {

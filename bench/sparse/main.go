@@ -4,10 +4,9 @@
 //	go run ./bench/sparse -data ../shared/data
 //
 // The arm stored is our own strategy on an index that takes its rows from a
-// collection, unweighed, as in a database. With -check it times nothing but
-// compares the answers to random queries with brute force.
+// collection, unweighed, as in a database.
 //
-// Times are processor time of the thread, since other work may share the
+// Times are processor time, since other work may share the
 // machine. Strategies take turns, each with all queries in a row, and the
 // fastest of its rounds counts. A round before these compares the answers: a look
 // at the clock takes up to a microsecond, so there is none between queries.
@@ -20,11 +19,11 @@ import (
 	"os"
 	"regexp"
 	"runtime"
-	"runtime/pprof"
 	"slices"
 	"time"
 
 	"github.com/anndb/anndb/bench/internal/paper"
+	"github.com/anndb/anndb/bench/internal/process"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -37,21 +36,7 @@ func main() {
 	k := flag.Int("k", 100, "neighbours")
 	generated := flag.Int("generated", 0, "rows of the generated set, none if zero")
 	ours := flag.Bool("ours", false, "only the default strategy")
-	checked := flag.Int("check", 0, "compare answers to this many random queries with brute force, time nothing")
-	held := flag.Bool("train", false, "ask rows held out of the training rows, as for settings chosen by time")
-	profile := flag.String("profile", "", "write a processor profile of the sweep")
 	flag.Parse()
-	if *profile != "" {
-		f, err := os.Create(*profile)
-		if err == nil {
-			err = pprof.StartCPUProfile(f)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "sparse:", err)
-			os.Exit(1)
-		}
-		defer pprof.StopCPUProfile()
-	}
 	match := regexp.MustCompile(*only)
 	runtime.LockOSThread()
 	for _, s := range sources {
@@ -62,25 +47,15 @@ func main() {
 		if !match.MatchString(s.name) {
 			continue
 		}
-		set, err := s.load(*data, *held)
+		set, err := s.load(*data)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "SKIPPED %s: %v\n", s.name, err)
-			continue
-		}
-		if *checked > 0 {
-			if err := check(set, *checked, *k); err != nil {
-				fmt.Fprintln(os.Stderr, "sparse:", err)
-				os.Exit(1)
-			}
 			continue
 		}
 		sweep(set, *queries, *rounds, *k, *ours)
 	}
 	if *generated > 0 {
 		sweep(powerLaw(*generated, *queries, 300_000, 60, 1), *queries, *rounds, *k, *ours)
-	}
-	if *checked > 0 {
-		return
 	}
 	for _, line := range summary {
 		fmt.Println(line)
@@ -162,12 +137,12 @@ func armsOf(ctx context.Context, s *set, justOurs bool) (arms []*arm, ours *post
 
 func sweep(s *set, queries, rounds, k int, justOurs bool) {
 	ctx := context.Background()
-	start := threadTime()
+	start := process.CPU()
 	arms, ours := armsOf(ctx, s, justOurs)
 	nq := min(queries, s.tests.Rows())
 	fmt.Printf("%s: %d rows, %d features, %d entries; %d queries of %.0f; built in %v\n", s.name,
 		s.rows.Rows(), s.rows.Cols, len(s.rows.Index),
-		nq, float64(s.tests.Ptr[nq])/float64(nq), (threadTime() - start).Round(time.Millisecond))
+		nq, float64(s.tests.Ptr[nq])/float64(nq), (process.CPU() - start).Round(time.Millisecond))
 	size := float64(ours.Bytes()+8*s.rows.Rows()) / float64(len(s.rows.Index)) // with the lengths of rows
 	fmt.Printf("  %.2f bytes an entry, as stored\n", size)
 	measure(ctx, arms, s, nq, rounds, k)
@@ -196,7 +171,7 @@ func measure(ctx context.Context, arms []*arm, s *set, nq, rounds, k int) {
 	var got []postings.Hit
 	for round := range rounds + 1 {
 		for a, arm := range arms {
-			before := threadTime()
+			before := process.CPU()
 			for q := 0; q < nq; q += arm.skip {
 				var err error
 				var stats postings.Stats
@@ -219,7 +194,7 @@ func measure(ctx context.Context, arms []*arm, s *set, nq, rounds, k int) {
 					arm.differ++
 				}
 			}
-			if t := (threadTime() - before) / time.Duration((nq+arm.skip-1)/arm.skip); round > 0 &&
+			if t := (process.CPU() - before) / time.Duration((nq+arm.skip-1)/arm.skip); round > 0 &&
 				(arm.best == 0 || t < arm.best) {
 				arm.best = t
 			}

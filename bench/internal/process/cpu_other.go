@@ -1,10 +1,10 @@
 //go:build !unix
 
-package main
+package process
 
 import "time"
 
 var started = time.Now()
 
-// cpu is the clock's time where that of the process's threads is not to be had.
-func cpu() time.Duration { return time.Since(started) }
+// CPU is the clock's time where that of the process's threads is not to be had.
+func CPU() time.Duration { return time.Since(started) }
