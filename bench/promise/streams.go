@@ -32,7 +32,6 @@ type stream struct {
 	first int // rows before the first step
 	// sampled is set if other queries than the measured ones are sampled.
 	sampled bool
-	expires bool // rows expire instead of being deleted
 	step    func(i int) (gone []int, come []int)
 }
 
@@ -42,23 +41,16 @@ func (b *bench) streams(ctx context.Context) error {
 	part := n / streamSteps
 	for _, s := range []stream{
 		// A window of half of the rows slides over all of them.
-		{"sliding window", n / 2, false, false, func(i int) ([]int, []int) {
-			half := part / 2
-			return list[i*half : (i+1)*half], list[n/2+i*half : n/2+(i+1)*half]
-		}},
-		// The same, of rows that expire.
-		{"expiration", n / 2, false, true, func(i int) ([]int, []int) {
+		{"sliding window", n / 2, false, func(i int) ([]int, []int) {
 			half := part / 2
 			return list[i*half : (i+1)*half], list[n/2+i*half : n/2+(i+1)*half]
 		}},
 		// Regions appear and disappear: of sorted rows, a part that is near together at a time. Queries
 		// are of all regions, so they become unlike the rows.
-		{"clusters", n / 2, true, false, func(i int) ([]int, []int) {
+		{"clusters", n / 2, true, func(i int) ([]int, []int) {
 			half := part / 2
 			return sorted[i*half : (i+1)*half], sorted[n/2+i*half : n/2+(i+1)*half]
 		}},
-		// Rows get the vectors of others.
-		{"replace", n / 2, false, false, func(i int) ([]int, []int) { return nil, list[i*part/2 : (i+1)*part/2] }},
 	} {
 		if !b.only.MatchString(s.name) {
 			continue
@@ -88,7 +80,7 @@ func (b *bench) stream(ctx context.Context, s stream, first []int) (err error) {
 	if err := b.put(ctx, first, 0); err != nil {
 		return err
 	}
-	w := &writer{bench: b, expires: s.expires, keys: make(map[int]int, len(first)), fresh: len(first)}
+	w := &writer{bench: b, keys: make(map[int]int, len(first)), fresh: len(first)}
 	for i, row := range first {
 		w.keys[row] = i
 	}
@@ -154,10 +146,9 @@ func millis(d time.Duration) float64 { return d.Seconds() * 1e3 }
 // writer changes the rows of a stream.
 type writer struct {
 	*bench
-	keys    map[int]int // of the set's rows
-	fresh   int         // the next key
-	expires bool
-	waits   []time.Duration // of each Update
+	keys  map[int]int     // of the set's rows
+	fresh int             // the next key
+	waits []time.Duration // of each Update
 }
 
 // step applies the changes of a step, while maintenance runs.
@@ -179,30 +170,17 @@ func (w *writer) step(ctx context.Context, gone, come []int) error {
 	return errors.Join(err, <-maintained)
 }
 
-// change deletes rows, or lets them expire, and puts others.
+// change deletes rows and puts others.
 func (w *writer) change(c db.TxCollection, gone, come []int) error {
 	for _, row := range gone {
-		key := fmt.Append(nil, w.keys[row])
-		var err error
-		if w.expires {
-			err = c.SetExpiry(key, time.Now())
-		} else {
-			err = c.Delete(key)
-		}
-		if err != nil {
+		if err := c.Delete(fmt.Append(nil, w.keys[row])); err != nil {
 			return err
 		}
 	}
 	for _, row := range come {
-		key, ok := w.keys[row]
-		vector := w.row(row)
-		if !ok {
-			key, w.keys[row] = w.fresh, w.fresh
-			w.fresh++
-		} else {
-			vector = w.row((row + w.set.Rows()/2) % w.set.Rows())
-		}
-		if err := c.Put(db.Row{Key: fmt.Append(nil, key), Vector: vector}); err != nil {
+		w.keys[row] = w.fresh
+		w.fresh++
+		if err := c.Put(db.Row{Key: fmt.Append(nil, w.keys[row]), Vector: w.row(row)}); err != nil {
 			return err
 		}
 	}
