@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/alecthomas/kong v1.17.0
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/anndb/anndb v0.0.0
 	github.com/nats-io/nats.go v1.55.0
 )

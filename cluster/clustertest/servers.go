@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,11 +21,28 @@ import (
 	"github.com/anndb/anndb/cluster/shardlog"
 )
 
+// T is what Servers need of a test.
+type T interface {
+	Helper()
+	Failed() bool
+	Logf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Skipf(format string, args ...any)
+	TempDir() string
+	Cleanup(f func())
+	Context() context.Context
+}
+
 // Servers are the processes of the log of a test. They end with the test.
 type Servers struct {
-	t       testing.TB
+	t       T
 	servers []*server
+	route   Route
 }
+
+// Route returns the address at which a server of a cluster reaches the address of another one.
+type Route func(from, to int, address string) string
 
 type server struct {
 	folder        string
@@ -34,8 +50,8 @@ type server struct {
 	process       *exec.Cmd // nil while it is down
 }
 
-// password is that of the user "anndb" of the servers.
-const password = "secret"
+// User is a user of the servers, with the password.
+const User = "anndb:secret"
 
 var binary = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command("go", "tool", "-n", "nats-server").Output()
@@ -48,13 +64,19 @@ var binary = sync.OnceValues(func() (string, error) {
 
 // Start starts one server, or several that are a cluster, and waits until they store messages. The test is
 // skipped if the module of the server cannot be had.
-func Start(t testing.TB, n int) *Servers {
+func Start(t T, n int) *Servers {
+	t.Helper()
+	return StartRouted(t, n, nil)
+}
+
+// StartRouted does what Start does with servers that reach each other by a route.
+func StartRouted(t T, n int, route Route) *Servers {
 	t.Helper()
 	path, err := binary()
 	if err != nil {
 		t.Skipf("SKIPPED: nats-server cannot be built: %v", err)
 	}
-	s := &Servers{t: t}
+	s := &Servers{t: t, route: route}
 	for i := range n {
 		s.servers = append(s.servers, &server{folder: filepath.Join(t.TempDir(), fmt.Sprint(i)), port: Port(t),
 			cluster: Port(t)})
@@ -73,7 +95,7 @@ func Start(t testing.TB, n int) *Servers {
 	for i := range s.servers {
 		s.start(path, i)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		c, err := shardlog.Connect(ctx, &shardlog.Options{URL: s.URL(), Cluster: "probe"})
 		if err == nil {
@@ -99,7 +121,7 @@ var ports struct {
 }
 
 // Port returns a port that no other test uses.
-func Port(t testing.TB) int {
+func Port(t T) int {
 	ports.Lock()
 	defer ports.Unlock()
 	for range 1000 {
@@ -130,17 +152,23 @@ server_name: s%d
 listen: "127.0.0.1:%d"
 max_payload: 8388608
 jetstream { store_dir: %q, sync_interval: always, max_file_store: 20G }
-accounts { A { jetstream: enabled, users: [{user: anndb, password: %s}] }, 
+accounts { A { jetstream: enabled, users: [{user: anndb, password: secret}] }, 
   SYS {users: [{user: sys, password: sys}]} }
 system_account: SYS
-`, i, v.port, filepath.Join(v.folder, "store"), password)
+`, i, v.port, filepath.Join(v.folder, "store"))
 	if len(s.servers) > 1 {
 		var routes []string
-		for _, other := range s.servers {
-			routes = append(routes, fmt.Sprintf(`"nats://127.0.0.1:%d"`, other.cluster))
+		more := ""
+		for j, other := range s.servers {
+			address := fmt.Sprint("127.0.0.1:", other.cluster)
+			if s.route != nil && j != i {
+				address = s.route(i, j, address)
+				more = `, no_advertise: true, advertise: "127.0.0.1:1"` // nobody learns another address
+			}
+			routes = append(routes, fmt.Sprintf(`"nats://%s"`, address))
 		}
-		text += fmt.Sprintf("cluster { name: test, listen: \"127.0.0.1:%d\", routes: [%s] }\n", v.cluster,
-			strings.Join(routes, ", "))
+		text += fmt.Sprintf("cluster { name: test, listen: \"127.0.0.1:%d\", routes: [%s]%s }\n", v.cluster,
+			strings.Join(routes, ", "), more)
 	}
 	if err := os.MkdirAll(v.folder, 0o755); err != nil {
 		s.t.Fatal(err)
@@ -168,7 +196,10 @@ func (s *Servers) start(path string, i int) {
 func (s *Servers) Len() int { return len(s.servers) }
 
 // URL returns the addresses of all servers, with a user.
-func (s *Servers) URL() string { return s.URLWith("anndb:" + password) }
+func (s *Servers) URL() string { return s.URLWith(User) }
+
+// Address returns the address of a server.
+func (s *Servers) Address(i int) string { return fmt.Sprint("127.0.0.1:", s.servers[i].port) }
 
 // URLWith returns the addresses with another user.
 func (s *Servers) URLWith(user string) string {

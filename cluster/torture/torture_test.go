@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/anndb/anndb/cluster/gateway"
+	"github.com/anndb/anndb/db"
+)
+
+// folder returns a folder in memory if there is room: servers and nodes sync each write.
+func folder(t *testing.T) string {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs("/dev/shm", &fs); err != nil || fs.Bavail*uint64(fs.Bsize) < 2<<30 {
+		return t.TempDir()
+	}
+	path, err := os.MkdirTemp("/dev/shm", "anndb-torture-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(path) })
+	return path
+}
+
+// TestTorture plays a few rounds, and has the bench find what it must find.
+func TestTorture(t *testing.T) {
+	o := &options{seed: 3, rounds: 2, length: 2 * time.Second, nodes: 3, serverCount: 1, out: t.Output()}
+	o.folder = folder(t)
+	if !testing.Short() {
+		o.rounds, o.nodes, o.serverCount = 6, 4, 3
+	}
+	b, err := start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.end)
+	for n := 1; n <= o.rounds; n++ {
+		if err := b.round(t.Context(), n); err != nil {
+			t.Fatalf("round %d: %v", n, err)
+		}
+	}
+	for i, c := range controls {
+		b.story, b.failure = newStory(c.name+"-"), nil
+		err := b.control(t.Context(), 100+i, c)
+		if err == nil || !regexp.MustCompile(c.want).MatchString(err.Error()) {
+			t.Errorf("%s: the bench says %v, want %q", c.name, err, c.want)
+		}
+		t.Logf("%s: %v", c.name, err)
+	}
+}
+
+// control is a fault that the bench must find.
+type control struct {
+	name, want string
+	repeat     bool                                                   // the actors find it, and not the check
+	front      func(f *front, w http.ResponseWriter, r *http.Request) // in place of a gateway
+	before     func(b *bench)
+	after      func(b *bench) error // before the check
+}
+
+var controls = []control{
+	{name: "swallowed", want: "written", repeat: true, front: (*front).swallow},
+	{name: "early", want: "a write is lost", front: (*front).early},
+	{name: "twice", want: "applied twice", repeat: true, front: (*front).twice},
+	{name: "stale", want: "wanted|written", repeat: true, front: (*front).stale,
+		before: func(b *bench) { // a replica that answers, and applies nothing
+			for _, k := range b.links.list {
+				if k.from == "n0" {
+					k.set(state{silent: true})
+				}
+			}
+		},
+		after: func(b *bench) error { b.links.set("n0", state{}); return nil }},
+	{name: "row", want: "replicas differ", after: deleteRow},
+}
+
+// control plays a round with a fault that has to be found.
+func (b *bench) control(ctx context.Context, n int, c control) error {
+	if c.front != nil {
+		f := &front{b: b}
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.front(f, w, r) }))
+		defer s.Close()
+		b.front = s.URL
+		defer func() { b.front = "" }()
+	}
+	if c.before != nil {
+		c.before(b)
+	}
+	err := b.play(ctx, n, true, func(context.Context) {})
+	for try := 0; try < 20 && c.repeat && err == nil; try++ { // on a slow machine little happens in one
+		err = b.play(ctx, n, true, func(context.Context) {})
+	}
+	if c.after != nil {
+		if err := c.after(b); err != nil {
+			return err
+		}
+	}
+	b.front = ""
+	if err == nil {
+		err = b.check(ctx, n)
+	}
+	return err
+}
+
+// front stands before the gateways.
+type front struct {
+	b *bench
+	n atomic.Int64
+}
+
+// send passes a request on, to each gateway in turn.
+func (f *front) send(r *http.Request, body []byte) (status int, header http.Header, answer []byte) {
+	url := f.b.processes[gatewayName(int(f.n.Add(1)%gatewayCount))].url + r.URL.RequestURI()
+	q, err := http.NewRequestWithContext(r.Context(), r.Method, url, bytes.NewReader(body))
+	if err == nil {
+		q.Header = r.Header
+		var res *http.Response
+		if res, err = http.DefaultClient.Do(q); err == nil {
+			defer res.Body.Close()
+			if answer, err = io.ReadAll(res.Body); err == nil {
+				return res.StatusCode, res.Header, answer
+			}
+		}
+	}
+	return http.StatusGatewayTimeout, http.Header{}, []byte(`{"error":{"code":"unknown_state"}}`)
+}
+
+func (f *front) pass(w http.ResponseWriter, r *http.Request, times int) {
+	body, _ := io.ReadAll(r.Body)
+	status, header, answer := f.send(r, body)
+	for range times - 1 {
+		status, header, answer = f.send(r, body)
+	}
+	for name, values := range header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(answer)
+}
+
+// swallow answers some writes without sending them on.
+func (f *front) swallow(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPut && f.n.Load()%5 == 0 && r.Header.Get("If-Match") == "" {
+		f.n.Add(1)
+		return // 200
+	}
+	f.pass(w, r, 1)
+}
+
+// early acknowledges writes before the log has them, and ends before it sends them.
+func (f *front) early(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPut {
+		w.WriteHeader(http.StatusAccepted)
+	} else {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte(`{"error":{"code":"unavailable"}}`))
+	}
+}
+
+// twice sends writes twice.
+func (f *front) twice(w http.ResponseWriter, r *http.Request) {
+	times := 1
+	if r.Method == http.MethodPut {
+		times = 2
+	}
+	f.pass(w, r, times)
+}
+
+// stale drops the token of requests.
+func (f *front) stale(w http.ResponseWriter, r *http.Request) {
+	r.Header.Del(gateway.Sequence)
+	f.pass(w, r, 1)
+}
+
+// deleteRow deletes a row from the file of one replica.
+func deleteRow(b *bench) error {
+	m, err := b.log.Map(b.host.ctx)
+	if err != nil {
+		return err
+	}
+	key := []byte(baseRow(0).Key)
+	s := m.Find(key)
+	p := b.processes[s.Replicas[0]]
+	return p.while(b.host.ctx, 0, func() error {
+		d, err := db.Open(b.host.ctx, filepath.Join(p.files(), s.ID+".anndb"), nil)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		return d.Update(b.host.ctx, func(tx *db.Tx) error { return tx.Collection("c").Delete(key) })
+	})
+}
