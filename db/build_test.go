@@ -404,7 +404,7 @@ func TestBuildProgress(t *testing.T) {
 		last = p
 	}))
 	b.Must(err)
-	want := []string{"read", "rotate", "labels", "sketch", "tune", "trees", "tuning trees", "tune", "write"}
+	want := []string{"read", "rotate", "labels", "sketch", "tune", "tuning trees", "tune", "trees", "write"}
 	if !slices.Equal(seen, want) {
 		t.Errorf("stages %q, want %q", seen, want)
 	}

@@ -127,7 +127,7 @@ func elects(f *Forest, x []float32, tau float64, want []uint32) bool {
 	elected := 0
 	right := true
 	b := f.Leaf(0, f.routeOne(0, x))
-	ids, votes := b.appendTable(nil, nil)
+	ids, votes := tableOf(b)
 	for i, id := range ids {
 		if float64(votes[i])/float64(b.Points()) > tau {
 			elected++
@@ -135,6 +135,25 @@ func elects(f *Forest, x []float32, tau float64, want []uint32) bool {
 		}
 	}
 	return right && elected == len(want)
+}
+
+// tableOf returns the labels of a leaf's table and the votes of each, 1 for a member.
+func tableOf(b LeafBlock) (ids, votes []uint32) {
+	for hi, low, weights, ok := b.Next(); ok; hi, low, weights, ok = b.Next() {
+		for i, l := range low {
+			n := uint32(1)
+			if weights != nil {
+				n = uint32(weights[i])
+			}
+			id := hi<<16 | uint32(l)
+			if last := len(ids) - 1; last >= 0 && ids[last] == id {
+				votes[last] += n
+				continue
+			}
+			ids, votes = append(ids, id), append(votes, n)
+		}
+	}
+	return ids, votes
 }
 
 // diameter returns the diameter of the cell of x, diam(R_q(x)): the length of the

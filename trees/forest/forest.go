@@ -201,27 +201,3 @@ func (b *LeafBlock) Next() (hi uint32, low []uint16, weights []uint8, ok bool) {
 	b.rest = b.rest[size:]
 	return hi, low, weights, true
 }
-
-// appendTable appends the labels of the block and the votes of each, 1 for a
-// member.
-func (b LeafBlock) appendTable(ids, votes []uint32) ([]uint32, []uint32) {
-	for hi, low, weights, ok := b.Next(); ok; hi, low, weights, ok = b.Next() {
-		for i, l := range low {
-			n := uint32(1)
-			if weights != nil {
-				n = uint32(weights[i])
-			}
-			ids, votes = appendVotes(ids, votes, hi<<16|uint32(l), n)
-		}
-	}
-	return ids, votes
-}
-
-// appendVotes adds votes for a label that is at least the last one.
-func appendVotes(ids, votes []uint32, label, n uint32) ([]uint32, []uint32) {
-	if last := len(ids) - 1; last >= 0 && ids[last] == label {
-		votes[last] += n
-		return ids, votes
-	}
-	return append(ids, label), append(votes, n)
-}

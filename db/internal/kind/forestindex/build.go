@@ -67,10 +67,8 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 		o = choices(o)[0]
 	}
 	l.opts = o
-	if l.forest == nil {
-		if l.forest, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
-			return nil, err
-		}
+	if l.forest, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
+		return nil, err
 	}
 	l.points = t.points.Len()
 	return l, nil

@@ -133,36 +133,6 @@ func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 	return &v
 }
 
-// growTrial learns a forest to which the held-out points are new. If the splits do not depend on
-// labels, it has only no votes of these points for others, and becomes the forest of the index
-// (stays). Otherwise it is learned without the points.
-func (l *learned) growTrial(ctx context.Context, t *training, o options, tr *trial,
-	timer *kind.Timer) (f *forest.Forest, stays bool, err error) {
-	if o.Learner != string(forest.RF) && t.own {
-		if f, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
-			return nil, false, err
-		}
-		points, lab := t.only(tr.hidden)
-		own := make([]uint32, len(tr.hidden))
-		for i, at := range tr.hidden {
-			own[i] = t.points.id(at)
-		}
-		var trimmed *forest.Forest
-		err = timer.Run("tuning trees", func(func(int, int)) error {
-			trimmed, stays, err = f.Without(l.space(ctx, points, t.corpus.rows, o), lab, own)
-			return err
-		})
-		if err != nil {
-			return nil, false, fail.Wrapf(err, "tuning trees")
-		}
-		if stays {
-			return trimmed, true, nil
-		}
-	}
-	f, err = l.growForest(ctx, t, o, tr.learn, timer, "tuning trees")
-	return f, false, err
-}
-
 // choices returns the forests that anyLearner compares: the axis-aligned learners over principal
 // coordinates, for k-d trees at the default depth and one level less and more.
 func choices(o options) []options {
@@ -179,7 +149,8 @@ func choices(o options) []options {
 }
 
 // tune measures one forest, or several for anyLearner, and returns the options of the cheapest at
-// the target recall. It sets the curve and, if available, the forest of l.
+// the target recall. It sets the curve of l. Each forest is learned without the held-out points, so that
+// these are as new to it as queries of users are.
 func (l *learned) tune(ctx context.Context, st kind.Source, t *training, base *query.View,
 	o options, timer *kind.Timer) (options, error) {
 	var tr *trial
@@ -197,7 +168,7 @@ func (l *learned) tune(ctx context.Context, st kind.Source, t *training, base *q
 	best := -1
 	var bestMicros, bestRecall float64
 	for i, c := range options {
-		f, stays, err := l.growTrial(ctx, t, c, tr, timer)
+		f, err := l.growForest(ctx, t, c, tr.learn, timer, "tuning trees")
 		if err != nil {
 			return o, err
 		}
@@ -210,10 +181,7 @@ func (l *learned) tune(ctx context.Context, st kind.Source, t *training, base *q
 		if best < 0 || reached && (!was || micros < bestMicros) ||
 			!reached && !was && recall > bestRecall {
 			best, bestMicros, bestRecall = i, micros, recall
-			l.curve, l.forest = curve, nil
-			if stays {
-				l.forest = f
-			}
+			l.curve = curve
 		}
 	}
 	return options[best], nil
