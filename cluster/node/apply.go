@@ -134,7 +134,7 @@ func (b *batch) store(tx *db.Tx) error {
 // done shows what has been committed.
 func (b *batch) done() {
 	b.r.change(func() {
-		b.o.at = b.next
+		b.o.at, b.r.err = b.next, nil
 		for i := range b.entries {
 			sequence := b.entries[i].Sequence
 			if err := b.refused[i]; err != nil {

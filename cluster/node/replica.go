@@ -290,12 +290,18 @@ func (r *replica) work(ctx context.Context, d duty) error {
 	if err != nil {
 		return err
 	}
-	r.change(func() { r.status, r.err, r.lost = shardlog.Following, nil, false })
+	at := r.at().Sequence
+	r.change(func() {
+		r.status, r.lost = shardlog.Following, false
+		if at >= r.last { // otherwise what failed may fail again
+			r.err = nil
+		}
+	})
 	r.n.tell()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	r.n.work.Go(func() { r.watch(ctx, log, stop) })
-	err = log.Read(ctx, r.at().Sequence, func(entries []shardlog.Entry) error {
+	err = log.Read(ctx, at, func(entries []shardlog.Entry) error {
 		return r.apply(ctx, &d, entries)
 	})
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
