@@ -38,7 +38,7 @@ func (c Collection) Get(ctx context.Context, key []byte) (db.Row, error) {
 	if err != nil {
 		return db.Row{}, err
 	}
-	return parseRow(line)
+	return wire.ParseRow(line, nil)
 }
 
 // get returns a row as JSON, and its version.
@@ -107,7 +107,7 @@ func (c Collection) Rows(ctx context.Context, f *filter.Filter) iter.Seq2[db.Row
 				case bytes.HasPrefix(line, []byte(`{"error":`)):
 					return lastLine(line)
 				}
-				row, err := parseRow(line)
+				row, err := wire.ParseRow(line, nil)
 				if err != nil {
 					return err
 				}
@@ -128,13 +128,6 @@ func lastLine(line []byte) error {
 		return err
 	}
 	return f.Error
-}
-
-// parseRow reads a row in the form of jsonl files.
-func parseRow(line []byte) (row db.Row, err error) {
-	rec, schema, err := dataset.ParseJSON(line, dataset.Options{KeyColumn: "key"})
-	rows.Of(&row, &rec, schema)
-	return row, err
 }
 
 // Load puts many rows, which the server stores as they arrive, in several transactions. It returns how many

@@ -76,7 +76,7 @@ func (c TxCollection) Get(key []byte) (row db.Row, err error) {
 		})
 	}
 	if line != nil {
-		if row, err = parseRow(line); err != nil { // one that the commit would refuse
+		if row, err = wire.ParseRow(line, nil); err != nil { // one that the commit would refuse
 			return row, fmt.Errorf("%w: %w", db.ErrInvalid, err)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/cluster/shardlog"
-	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/dataset/rows"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
@@ -280,12 +279,10 @@ func (p part) Rows(_ context.Context, keys [][]byte) (list []db.Row, err error) 
 		return nil, err
 	}
 	for _, r := range out.Rows {
-		rec, schema, err := dataset.ParseJSON(r.Line, dataset.Options{KeyColumn: "key"})
+		row, err := wire.ParseRow(r.Line, nil)
 		if err != nil {
 			return nil, err
 		}
-		row := db.Row{}
-		rows.Of(&row, &rec, schema)
 		row.Row = r.Row
 		list = append(list, row)
 	}

@@ -150,7 +150,7 @@ func (a *Attributes) UnmarshalJSON(raw []byte) error {
 // MarshalJSON writes the names in ascending order.
 func (a Attributes) MarshalJSON() ([]byte, error) { return dataset.MarshalAttributes(a) }
 
-// ParseRow reads a row of a collection.
+// ParseRow reads a row of a collection; nil stands for one of any schema.
 func ParseRow(line []byte, info *db.CollectionInfo) (row db.Row, err error) {
 	rec, schema, err := dataset.ParseJSON(line, RowOptions(info))
 	if err != nil {
@@ -160,9 +160,13 @@ func ParseRow(line []byte, info *db.CollectionInfo) (row db.Row, err error) {
 	return row, nil
 }
 
-// RowOptions are those that read rows of a collection.
+// RowOptions are those that read rows of a collection; nil stands for one of any schema.
 func RowOptions(info *db.CollectionInfo) dataset.Options {
-	return dataset.Options{Format: dataset.FormatJSONL, Kind: rows.Schema(info).Kind, KeyColumn: "key"}
+	o := dataset.Options{Format: dataset.FormatJSONL, KeyColumn: "key"}
+	if info != nil {
+		o.Kind = rows.Schema(info).Kind
+	}
+	return o
 }
 
 // Version returns the version of a row, a hash of its JSON line. Rows of equal content have equal versions.
