@@ -141,6 +141,17 @@ func main() {
 	}
 }
 
+// listen connects to the log, and listens at an address.
+func (a *app) listen(address string) (log *shardlog.Cluster, l net.Listener, err error) {
+	if log, err = a.connect(); err != nil {
+		return nil, nil, err
+	}
+	if l, err = net.Listen("tcp", address); err != nil {
+		log.Close()
+	}
+	return log, l, err
+}
+
 // nodeCmd runs a node.
 type nodeCmd struct {
 	ID      string `arg:"" help:"Its name."`
@@ -150,15 +161,11 @@ type nodeCmd struct {
 }
 
 func (c *nodeCmd) Run(a *app) error {
-	log, err := a.connect()
+	log, l, err := a.listen(c.Listen)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	l, err := net.Listen("tcp", c.Listen)
-	if err != nil {
-		return err
-	}
 	if c.Address == "" {
 		c.Address = "http://" + l.Addr().String()
 	}
@@ -187,15 +194,11 @@ type gatewayCmd struct {
 }
 
 func (c *gatewayCmd) Run(a *app) error {
-	log, err := a.connect()
+	log, l, err := a.listen(c.Listen)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	l, err := net.Listen("tcp", c.Listen)
-	if err != nil {
-		return err
-	}
 	return a.serve(log, l, c.Logged)
 }
 
