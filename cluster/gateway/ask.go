@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/anndb/anndb/cluster/node"
 	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/internal/wire"
@@ -35,9 +36,6 @@ type reply struct {
 	header http.Header
 	body   []byte
 }
-
-// token returns the name of a shard in sequences, which begin again with each epoch of its log.
-func token(s *shardlog.Shard) string { return fmt.Sprintf("%s:%d", s.ID, s.Epoch) }
 
 // ask asks a replica of a shard, and another one as soon as the first fails or takes longer than 95 of 100
 // recent questions of the kind. It returns the first answer.
@@ -109,7 +107,7 @@ const mostAsked = 2
 func (g *Gateway) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.until = time.Time{}
+	g.at = time.Time{}
 }
 
 // elsewhere reports whether another replica may have an answer.
@@ -154,8 +152,8 @@ func (s *slow) at(node string, now time.Time) int {
 }
 
 // open sends a question to a node, and returns an answer that is no error, with its body to close.
-func (c *call) open(ctx context.Context, s *shardlog.Shard, node string, q *question) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, q.method, node+q.path, bytes.NewReader(q.body))
+func (c *call) open(ctx context.Context, s *shardlog.Shard, address string, q *question) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, q.method, address+q.path, bytes.NewReader(q.body))
 	if err != nil {
 		return nil, err
 	}
@@ -169,15 +167,15 @@ func (c *call) open(ctx context.Context, s *shardlog.Shard, node string, q *ques
 		r.Header.Set("Authorization", "Bearer "+c.g.o.Token)
 	}
 	if n := c.leastOf(s); n > 0 {
-		r.Header.Set(Sequence, sequences{token(s): n}.String())
+		r.Header.Set(Sequence, node.Sequences{node.LogOf(s): n}.String())
 	}
 	answer, err := c.g.o.HTTP.Do(r)
 	if err != nil {
 		return nil, err
 	}
-	if seen, err := parseSequences(answer.Header.Get(Sequence)); err == nil { // perhaps of another epoch
-		for name, n := range seen {
-			c.note(name, n)
+	if seen, err := node.ParseSequences(answer.Header.Get(Sequence)); err == nil { // perhaps of another epoch
+		for l, n := range seen {
+			c.note(l, n)
 		}
 	}
 	if answer.StatusCode < http.StatusBadRequest {
@@ -190,15 +188,15 @@ func (c *call) open(ctx context.Context, s *shardlog.Shard, node string, q *ques
 	}
 	var f wire.Failure
 	if json.Unmarshal(body, &f) != nil || f.Error == nil {
-		return nil, fmt.Errorf("node %s: %s: %.200q", node, answer.Status, body)
+		return nil, fmt.Errorf("node %s: %s: %.200q", address, answer.Status, body)
 	}
 	f.Error.Status = answer.StatusCode
 	return nil, f.Error
 }
 
 // send sends a question to a node and reads the answer.
-func (c *call) send(ctx context.Context, s *shardlog.Shard, node string, q *question) (*reply, error) {
-	answer, err := c.open(ctx, s, node, q)
+func (c *call) send(ctx context.Context, s *shardlog.Shard, address string, q *question) (*reply, error) {
+	answer, err := c.open(ctx, s, address, q)
 	if err != nil {
 		return nil, err
 	}
@@ -210,10 +208,10 @@ func (c *call) send(ctx context.Context, s *shardlog.Shard, node string, q *ques
 // leastOf returns the sequence of a shard that an answer must have seen: that of the request, and of the
 // writes that this gateway has acknowledged.
 func (c *call) leastOf(s *shardlog.Shard) uint64 {
-	name := token(s)
+	l := node.LogOf(s)
 	c.g.mu.Lock()
 	defer c.g.mu.Unlock()
-	return max(c.least[name], c.g.seen[name])
+	return max(c.least[l], c.g.seen[l])
 }
 
 // scatter calls f with all shards at once. Its error is that of the first shard which failed.

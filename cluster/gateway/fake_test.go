@@ -40,6 +40,7 @@ type fake struct {
 	unknown int   // so many publications are stored, and their outcome is not known
 	after   error // of the next publication after these
 	nodes   map[string]*fakeNode
+	silent  atomic.Bool // the key-value store does not answer
 }
 
 // fakeNode is a node with one replica of a shard.
@@ -246,7 +247,13 @@ func (n *fakeNode) apply(ctx context.Context, m *shardlog.Message, out *node.App
 }
 
 // Map, Nodes, Publish and Find are those of gateway.Cluster.
-func (f *fake) Map(context.Context) (shardlog.Map, error) {
+func (f *fake) Map(ctx context.Context) (shardlog.Map, error) {
+	if f.silent.Load() { // as servers do that do not answer
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		<-ctx.Done()
+		return shardlog.Map{}, ctx.Err()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.view, nil

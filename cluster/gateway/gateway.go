@@ -12,6 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -65,17 +66,19 @@ type Gateway struct {
 	budget  budget
 	slow    slow
 
-	mu    sync.Mutex
-	view  *view
-	until time.Time // when the view is read again
-	seen  sequences // of the writes that this gateway has acknowledged
+	reading sync.Mutex // held while the view is read
+
+	mu   sync.Mutex
+	view *view
+	at   time.Time      // when it was read
+	seen node.Sequences // of the writes that this gateway has acknowledged
 
 	infos sync.Map // of collections by name, known
 }
 
 // New returns a gateway of a cluster, which has the place of a file with the name.
 func New(name string, c Cluster, o *Options) *Gateway {
-	g := &Gateway{name: name, cluster: c, seen: sequences{}}
+	g := &Gateway{name: name, cluster: c, seen: node.Sequences{}}
 	if o != nil {
 		g.o = *o
 	}
@@ -97,16 +100,36 @@ type view struct {
 	refused   map[string]error  // why shards take no writes now
 }
 
-// viewTime is how long a view is used before it is read again.
-const viewTime = time.Second
+// A view is used for viewTime, and then until it has been read again. After oldTime requests wait for that.
+const (
+	viewTime = time.Second
+	oldTime  = 10 * time.Second
+)
 
 // read returns the view of the cluster, one that is read now if fresh is set.
 func (g *Gateway) read(ctx context.Context, fresh bool) (*view, error) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if now := time.Now(); g.view != nil && !fresh && now.Before(g.until) {
-		return g.view, nil
+	v, age := g.view, time.Since(g.at)
+	g.mu.Unlock()
+	switch {
+	case v == nil || fresh:
+		g.reading.Lock()
+	case age < viewTime || !g.reading.TryLock():
+		return v, nil
+	case age < oldTime:
+		go func() {
+			defer g.reading.Unlock()
+			_, _ = g.readNow(context.WithoutCancel(ctx))
+		}()
+		return v, nil
 	}
+	defer g.reading.Unlock()
+	return g.readNow(ctx)
+}
+
+// readNow reads the view. If it cannot, the present one stays, so that reads are answered without the key-value
+// store. g.reading is held.
+func (g *Gateway) readNow(ctx context.Context) (*view, error) {
 	v := &view{addresses: map[string]string{}}
 	var err error
 	if v.Map, err = g.cluster.Map(ctx); err == nil {
@@ -117,6 +140,8 @@ func (g *Gateway) read(ctx context.Context, fresh bool) (*view, error) {
 		}
 		v.refused = pressure(&v.Map, nodes, g.o.MaxBehind)
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	switch {
 	case err == nil && len(v.Shards) == 0:
 		return nil, fmt.Errorf("%w: cluster %q has no shards", wire.ErrUnavailable, g.name)
@@ -124,10 +149,10 @@ func (g *Gateway) read(ctx context.Context, fresh bool) (*view, error) {
 		g.view = v
 	case g.view == nil || ctx.Err() != nil:
 		return nil, fmt.Errorf("%w: the map of the cluster: %w", wire.ErrUnavailable, err)
-	default: // reads continue without the key-value store
+	default:
 		g.o.Logger.Warn("the map of the cluster cannot be read", "error", err)
 	}
-	g.until = time.Now().Add(viewTime)
+	g.at = time.Now()
 	return g.view, nil
 }
 
@@ -139,8 +164,8 @@ type call struct {
 	ctx  context.Context
 	view *view
 	// least are the sequences that the answer must have seen, seen those that it has.
-	least sequences
-	seen  sequences
+	least node.Sequences
+	seen  node.Sequences
 	mu    sync.Mutex // of seen
 	begun bool       // a stream
 }
@@ -211,7 +236,7 @@ func (g *Gateway) Handlers() map[string]http.Handler {
 // handler answers the requests of a route.
 func (g *Gateway) handler(r route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		c := &call{g: g, w: w, r: q, ctx: q.Context(), seen: sequences{}}
+		c := &call{g: g, w: w, r: q, ctx: q.Context(), seen: node.Sequences{}}
 		err := c.check(r)
 		if err == nil {
 			err = r.do(c)
@@ -228,27 +253,20 @@ func (c *call) check(r route) (err error) {
 		return fmt.Errorf("%w: no file %q is served, but %q", db.ErrNotFound, name, c.g.name)
 	}
 	for name := range c.r.URL.Query() {
-		found := false
-		for _, n := range r.names {
-			found = found || n == name
-		}
-		if !found {
+		if !slices.Contains(r.names, name) {
 			return fmt.Errorf("%w: unknown parameter %.40q in the address", db.ErrInvalid, name)
 		}
 	}
-	if c.least, err = parseSequences(c.r.Header.Get(Sequence)); err != nil {
+	if c.least, err = node.ParseSequences(c.r.Header.Get(Sequence)); err != nil {
 		return err
 	}
-	if c.view, err = c.g.read(c.ctx, false); err != nil || c.least.ahead(&c.view.Map) == "" {
+	if c.view, err = c.g.read(c.ctx, false); err != nil || ahead(c.least, &c.view.Map) == nil {
 		return err
 	}
 	if c.view, err = c.g.read(c.ctx, true); err != nil {
 		return err
 	}
-	if name := c.least.ahead(&c.view.Map); name != "" {
-		return fmt.Errorf("%w: header %s: the map of the cluster does not have %.40q yet", wire.ErrUnavailable, Sequence, name)
-	}
-	return nil
+	return ahead(c.least, &c.view.Map)
 }
 
 // name returns the name of the collection of the path.
@@ -305,11 +323,11 @@ func (c *call) mark() {
 	}
 }
 
-// note notes that the answer has seen a sequence of a shard.
-func (c *call) note(shard string, n uint64) {
+// note notes that the answer has seen a message of a log.
+func (c *call) note(l node.Log, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.seen.raise(shard, n)
+	c.seen.Raise(l, n)
 }
 
 // fail answers with an error. It ends a stream that has begun with the line of the error.

@@ -230,11 +230,8 @@ func (c *call) count() error {
 	if err != nil {
 		return err
 	}
-	var out struct {
-		wire.Counted
-		Missing []string `json:"missing,omitempty"`
-	}
-	out.Missing, err = c.grouped(where, func(g *group.Group) (err error) {
+	var out wire.Counted
+	err = c.grouped(where, func(g *group.Group) (err error) {
 		out.Rows, err = g.Count(c.ctx, where)
 		return err
 	})

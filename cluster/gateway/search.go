@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/group"
 	"github.com/anndb/anndb/internal/par"
@@ -15,50 +16,67 @@ import (
 // search answers with the rows nearest to a query, or to each of several.
 func (c *call) search() error {
 	var in wire.Search
-	body, err := c.body()
-	if err == nil {
-		err = wire.UnmarshalQuery(body, &in.Query, &in)
-	}
-	if err != nil {
+	if err := c.decodeQuery(&in.Query, &in); err != nil {
 		return err
 	}
 	queries, o, err := in.Get()
 	if err != nil {
 		return err
 	}
-	results := make([]*wire.Result, len(queries))
-	missing, err := c.grouped(o.Where, func(g *group.Group) error {
-		return c.each(len(queries), func(i int) error {
-			found, err := g.Search(c.ctx, queries[i], o)
-			results[i] = wire.NewResult(&found.Result, in.Stats)
+	return answerEach(c, queries, in.Queries != nil, o.Where, func(g *group.Group, q db.Query) (*wire.Result, error) {
+		found, err := g.Search(c.ctx, q, o)
+		return wire.NewResult(&found.Result, in.Stats), err
+	})
+}
+
+// predict answers with the labels of a query, or of each of several.
+func (c *call) predict() error {
+	var in wire.Predict
+	if err := c.decodeQuery(&in.Query, &in); err != nil {
+		return err
+	}
+	queries, o, err := in.Get()
+	if err != nil {
+		return err
+	}
+	return answerEach(c, queries, in.Queries != nil, o.Where, func(g *group.Group, q db.Query) (*wire.Predictions, error) {
+		found, err := g.Predict(c.ctx, q, o)
+		return wire.NewPredictions(&found, in.Stats), err
+	})
+}
+
+// decodeQuery decodes a body with a query.
+func (c *call) decodeQuery(query *wire.Query, into any) error {
+	body, err := c.body()
+	if err != nil {
+		return err
+	}
+	return wire.UnmarshalQuery(body, query, into)
+}
+
+// answerEach answers with what f finds for each query, as a list if there may be several.
+func answerEach[Form any](
+	c *call, queries []db.Query, list bool, where *filter.Filter, f func(*group.Group, db.Query) (*Form, error),
+) error {
+	out := wire.Batch[*Form]{Results: make([]*Form, len(queries))}
+	err := c.grouped(where, func(g *group.Group) error {
+		work := par.Work{N: len(queries), Workers: queriesAtOnce}
+		return par.Each(c.ctx, work, func(i int) (err error) {
+			out.Results[i], err = f(g, queries[i])
 			return err
 		})
 	})
 	if err != nil {
 		return err
 	}
-	if in.Queries == nil {
-		return c.answer(http.StatusOK, struct {
-			*wire.Result
-			Missing []string `json:"missing,omitempty"`
-		}{results[0], missing})
+	if !list {
+		return c.answer(http.StatusOK, out.Results[0])
 	}
-	return c.answer(http.StatusOK, struct {
-		Results []*wire.Result `json:"results"`
-		Missing []string       `json:"missing,omitempty"`
-	}{results, missing})
+	return c.answer(http.StatusOK, out)
 }
 
 // queriesAtOnce is the number of queries of a request that are answered at the same time.
 const queriesAtOnce = 8
-
-// each calls f for the queries of a request.
-func (c *call) each(n int, f func(i int) error) error {
-	if n == 1 {
-		return f(0)
-	}
-	return par.Each(c.ctx, par.Work{N: n, Workers: queriesAtOnce}, f)
-}
 
 // missingShard is the error of a shard that cannot answer.
 type missingShard struct {
@@ -69,11 +87,12 @@ type missingShard struct {
 func (e missingShard) Unwrap() error { return e.error }
 
 // grouped calls f with the collection of the request in all shards. If the request takes partial answers,
-// shards that cannot answer are left out and returned.
-func (c *call) grouped(where *filter.Filter, f func(*group.Group) error) (missing []string, err error) {
+// shards that cannot answer are left out, and the answer's header Missing has them.
+func (c *call) grouped(where *filter.Filter, f func(*group.Group) error) error {
 	if err := c.checkName(); err != nil {
-		return nil, err
+		return err
 	}
+	var missing []string
 	partial := c.r.URL.Query().Get("partial") == "true"
 	for {
 		var parts []group.Part
@@ -83,52 +102,15 @@ func (c *call) grouped(where *filter.Filter, f func(*group.Group) error) (missin
 				parts = append(parts, part{c, s, c.name(), where != nil})
 			}
 		}
-		var g *group.Group
-		if g, err = group.New(c.ctx, parts...); err == nil {
+		g, err := group.New(c.ctx, parts...)
+		if err == nil {
 			err = f(g)
 		}
 		var lost missingShard
 		if !partial || !errors.As(err, &lost) || len(missing)+1 == len(c.view.Shards) {
-			return missing, err
+			return err
 		}
 		missing = append(missing, lost.id)
 		c.w.Header().Set(Missing, strings.Join(missing, ","))
 	}
-}
-
-// predict answers with the labels of a query, or of each of several.
-func (c *call) predict() error {
-	var in wire.Predict
-	body, err := c.body()
-	if err == nil {
-		err = wire.UnmarshalQuery(body, &in.Query, &in)
-	}
-	if err != nil {
-		return err
-	}
-	queries, o, err := in.Get()
-	if err != nil {
-		return err
-	}
-	results := make([]*wire.Predictions, len(queries))
-	missing, err := c.grouped(o.Where, func(g *group.Group) error {
-		return c.each(len(queries), func(i int) error {
-			found, err := g.Predict(c.ctx, queries[i], o)
-			results[i] = wire.NewPredictions(&found, in.Stats)
-			return err
-		})
-	})
-	if err != nil {
-		return err
-	}
-	if in.Queries == nil {
-		return c.answer(http.StatusOK, struct {
-			*wire.Predictions
-			Missing []string `json:"missing,omitempty"`
-		}{results[0], missing})
-	}
-	return c.answer(http.StatusOK, struct {
-		Results []*wire.Predictions `json:"results"`
-		Missing []string            `json:"missing,omitempty"`
-	}{results, missing})
 }

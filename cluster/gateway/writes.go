@@ -77,14 +77,13 @@ func (c *call) transact() error {
 		return c.answer(http.StatusOK, wire.Committed{Versions: []string{}})
 	}
 	versions, err := c.commit(&in)
-	status := http.StatusOK
-	if versions == nil {
-		status, versions = http.StatusAccepted, []string{}
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case versions == nil: // logged
+		return c.answer(http.StatusAccepted, wire.Committed{Versions: []string{}})
 	}
-	return c.answer(status, wire.Committed{Versions: versions})
+	return c.answer(http.StatusOK, wire.Committed{Versions: versions})
 }
 
 // commit makes a transaction, and returns the versions of its rows; nil if it was acknowledged when the log had
@@ -268,10 +267,10 @@ func (c *call) publish(s *shardlog.Shard, id string, m *shardlog.Message) (n uin
 	case err != nil:
 		return 0, fmt.Errorf("%w: the log of shard %s: %w", wire.ErrUnavailable, s.ID, err)
 	}
-	c.note(token(s), n)
+	c.note(node.LogOf(s), n)
 	c.g.mu.Lock()
 	defer c.g.mu.Unlock()
-	c.g.seen.raise(token(s), n)
+	c.g.seen.Raise(node.LogOf(s), n)
 	return n, nil
 }
 
@@ -292,7 +291,6 @@ func (c *call) applied(s *shardlog.Shard, n uint64) (out node.Applied, err error
 		return out, fmt.Errorf("%w: shard %s has applied sequence %d, and its result is forgotten", db.ErrUnknownState,
 			s.ID, n)
 	case out.Error != nil:
-		out.Error.Status = wire.NewError(out.Error).Status
 		return out, out.Error
 	}
 	return out, nil
@@ -309,7 +307,6 @@ func (c *call) built(s *shardlog.Shard, n uint64) error {
 		return node.Applied{Known: true, Error: e.Error}, e.Ended, err
 	})
 	if err == nil && out.Error != nil {
-		out.Error.Status = wire.NewError(out.Error).Status
 		return out.Error
 	}
 	return err
@@ -368,6 +365,9 @@ func (c *call) majority(s *shardlog.Shard, n uint64, ask askReplica) (out node.A
 			has[a.id] = true
 			if a.Known {
 				out = a.Applied
+			}
+			if out.Error != nil {
+				out.Error.Status = wire.NewError(out.Error).Status // which is not sent
 			}
 		case <-look.C:
 			if s, err = c.g.current(ctx, s); err != nil {

@@ -17,10 +17,6 @@ import (
 	"github.com/anndb/anndb/internal/wire"
 )
 
-// SequenceHeader is the header that lists shards with sequences, "SHARD:EPOCH=N,SHARD:EPOCH=N": of a request those
-// that the answer must have seen, of an answer what it has. Without an epoch it is the present one.
-const SequenceHeader = "Anndb-Sequence"
-
 // Applied is the answer to the question whether a message has been applied.
 type Applied struct {
 	Applied uint64 `json:"applied"` // the last sequence that has been
@@ -132,10 +128,11 @@ func (n *Node) gated(h http.Handler) http.Handler {
 
 // gate waits until a shard has applied what a request wants to see, and returns its file.
 func (n *Node) gate(w http.ResponseWriter, r *http.Request, shard string) (*opened, error) {
-	least, err := leastOf(r.Header.Get(SequenceHeader), shard)
+	sequences, err := ParseSequences(r.Header.Get(SequenceHeader))
 	if err != nil {
 		return nil, err
 	}
+	log, least := sequences.newest(shard)
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	rep := n.replica(shard)
@@ -150,37 +147,16 @@ func (n *Node) gate(w http.ResponseWriter, r *http.Request, shard string) (*open
 			return false, err
 		}
 		seen = o.at
-		return seen.Epoch > least.Epoch && least.Epoch > 0 ||
-			seen.Epoch >= least.Epoch && seen.Sequence >= least.Sequence, nil
+		return seen.Epoch > log.Epoch && log.Epoch > 0 || seen.Epoch >= log.Epoch && seen.Sequence >= least, nil
 	})
 	if err != nil && r.Context().Err() == nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w: shard %s on node %s has applied %d of epoch %d, not yet %d of %d",
-			wire.ErrUnavailable, shard, n.o.ID, seen.Sequence, seen.Epoch, least.Sequence, least.Epoch)
+			wire.ErrUnavailable, shard, n.o.ID, seen.Sequence, seen.Epoch, least, log.Epoch)
 	}
 	if err == nil {
-		w.Header().Set(SequenceHeader, fmt.Sprintf("%s:%d=%d", shard, seen.Epoch, seen.Sequence))
+		w.Header().Set(SequenceHeader, Sequences{Log{shard, seen.Epoch}: seen.Sequence}.String())
 	}
 	return o, err
-}
-
-// leastOf returns what a header has of a shard, with epoch 0 for the present one.
-func leastOf(header, shard string) (least shardlog.Position, err error) {
-	for item := range strings.SplitSeq(header, ",") {
-		name, number, _ := strings.Cut(strings.TrimSpace(item), "=")
-		id, epoch, has := strings.Cut(name, ":")
-		if id != shard {
-			continue
-		}
-		least.Sequence, err = strconv.ParseUint(number, 10, 64)
-		if has && err == nil {
-			least.Epoch, err = strconv.Atoi(epoch)
-		}
-		if err != nil {
-			return least, fmt.Errorf("%w: header %s: %.40q, want SHARD:EPOCH=NUMBER", db.ErrInvalid, SequenceHeader, item)
-		}
-		return least, nil
-	}
-	return least, nil
 }
 
 // question is a request about a message of a shard.
