@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/anndb/anndb/bench/internal/lcifbench"
 	"github.com/anndb/anndb/dataset"
@@ -46,8 +48,16 @@ func setNames() []string {
 	}, wordnets...)
 }
 
-// readSet reads a set.
+// readSet reads a set. After a name, @ and a number select a division of its training rows into two thirds and a
+// third, which take the place of training and test rows: what is to be decided is decided by those.
 func readSet(ctx context.Context, data, name string) (*set, error) {
+	if whole, seed, ok := strings.Cut(name, "@"); ok {
+		s, err := readSet(ctx, data, whole)
+		if err != nil {
+			return nil, err
+		}
+		return s, s.divide(seed)
+	}
 	if slices.Contains(wordnets, name) {
 		return readWordNet(data, name)
 	}
@@ -62,6 +72,35 @@ func readSet(ctx context.Context, data, name string) (*set, error) {
 		s.schema.Sparse = true
 	}
 	return s, nil
+}
+
+// divide divides the training rows.
+func (s *set) divide(seed string) error {
+	n, err := strconv.ParseUint(seed, 10, 64)
+	if err != nil {
+		return err
+	}
+	folds, err := labels.KFold(s.train.Labels.Rows(), 3, n)
+	if err != nil {
+		return err
+	}
+	all, parts := *s, [2]*lcifbench.Part{&s.train, &s.test}
+	for i, rows := range [][]int{folds[0].Train, folds[0].Test} {
+		*parts[i] = lcifbench.Part{Labels: all.train.Labels.Select(rows)}
+		if all.train.Rows != nil {
+			parts[i].Rows = labels.SelectRows(all.train.Rows, rows)
+		}
+		s.texts[i], s.vectors[i] = nil, nil
+		for _, row := range rows {
+			if all.texts[0] != nil {
+				s.texts[i] = append(s.texts[i], all.texts[0][row])
+			}
+			if all.vectors[0] != nil {
+				s.vectors[i] = append(s.vectors[i], all.vectors[0][row])
+			}
+		}
+	}
+	return nil
 }
 
 // readWordNet reads the definitions of WordNet, whose labels are the lexicographer files. They are in the order of

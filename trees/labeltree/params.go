@@ -21,7 +21,7 @@ var (
 
 // Params are the parameters of training. Zero values select the defaults.
 type Params struct {
-	// C is the cost of an error, 1 when zero, for rows of unit length.
+	// C is the cost of an error, 0.3 when zero, for rows of unit length.
 	C float64 `json:",omitempty" flag:"svm-cost" min:"0"`
 	// Flat is the largest number of labels for one level, 1,000 when zero.
 	Flat int `json:",omitempty" flag:"flat" min:"0"`
@@ -32,7 +32,7 @@ type Params struct {
 
 // filled returns the parameters with the defaults in place of zero.
 func (p Params) filled() Params {
-	p.C, p.Flat, p.Prune = cmp.Or(p.C, 1), cmp.Or(p.Flat, 1000), cmp.Or(p.Prune, 0.05)
+	p.C, p.Flat, p.Prune = cmp.Or(p.C, 0.3), cmp.Or(p.Flat, 1000), cmp.Or(p.Prune, 0.05)
 	return p
 }
 

@@ -154,11 +154,11 @@ func (t *tuner) linear() (c candidate) {
 		vary(both, func(o *index.LabelTree) { o.From, o.Weight = "vector", "" })
 	}
 	vary(func(o *index.LabelTree) { o.Weight = labelled.WeightNone })
-	vary(func(o *index.LabelTree) { o.Params.C = 0.3 }, func(o *index.LabelTree) { o.Params.C = 3 })
+	vary(func(o *index.LabelTree) { o.Params.C = 0.1 }, func(o *index.LabelTree) { o.Params.C = 1 })
 	c.vary = append(c.vary, func(at index.Options) (out []index.Options) { // beyond the end that is best
 		other := *at.(*index.LabelTree)
-		if end := other.Params.C; end == 0.3 || end == 3 {
-			other.Params.C = end * end / cmp.Or(c.start.(*index.LabelTree).Params.C, 1)
+		if end := other.Params.C; end == 0.1 || end == 1 {
+			other.Params.C = end * end / 0.3
 			out = append(out, &other)
 		}
 		return out
@@ -438,7 +438,7 @@ func settingOf(o index.Options) string {
 			s += " neighbors=" + o.Neighbors
 		}
 	case *index.LabelTree:
-		s, weight = fmt.Sprintf("cost=%g", cmp.Or(o.Params.C, 1)), o.Weight
+		s, weight = fmt.Sprintf("cost=%.2g", cmp.Or(o.Params.C, 0.3)), o.Weight
 		if o.From != "" && o.From != "text" {
 			s += " from=" + o.From
 		}

@@ -106,28 +106,32 @@ func Read(
 	return data, data.Names, nil
 }
 
-// Weigh weighs the rows in place and returns the weights of the features, or nil if the
+// Weigh weighs the rows in place and returns the weights of the features, smoothed or not, or nil if the
 // weighting leaves values as they are.
-func (d *Rows) Weigh(w string) []float32 {
+func (d *Rows) Weigh(w string, smooth bool) []float32 {
 	if w != WeightTFIDF {
 		return nil
 	}
-	idf := d.InverseFrequencies()
+	idf := d.InverseFrequencies(smooth)
 	for i := range d.Rows.Rows() {
 		Weigh(d.Rows.Row(i), idf)
 	}
 	return idf
 }
 
-// InverseFrequencies returns ln(N/df) of every feature, and zero for features that no row has.
-func (d *Rows) InverseFrequencies() []float32 {
+// InverseFrequencies returns ln(N/df) of every feature, and zero for features that no row has. Smoothed it is
+// 1 + ln((1+N)/(1+df)): classifiers learn from frequent features, too, which only hide neighbors.
+func (d *Rows) InverseFrequencies(smooth bool) []float32 {
 	df, live := make([]int, d.Rows.Cols), len(d.Live)
 	for _, f := range d.Rows.Index {
 		df[f]++
 	}
 	idf := make([]float32, d.Rows.Cols)
 	for f, n := range df {
-		if n > 0 {
+		switch {
+		case n > 0 && smooth:
+			idf[f] = float32(1 + math.Log(float64(1+live)/float64(1+n)))
+		case n > 0:
 			idf[f] = float32(math.Log(float64(live) / float64(n)))
 		}
 	}

@@ -88,7 +88,7 @@ func (l *learned) encode(ctx context.Context, st kind.Source, data *labelled.Row
 	features := c.Sparse && l.opts.From != fromVector
 	l.input.Features, l.input.known = features, data.Rows.Cols
 	if features && l.opts.Weight == labelled.WeightTFIDF {
-		l.input.idf = data.InverseFrequencies()
+		l.input.idf = data.InverseFrequencies(true)
 	}
 	vectorOf := func(int) []float32 { return nil }
 	if !c.Sparse || l.opts.From != fromText {

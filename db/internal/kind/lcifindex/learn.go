@@ -87,7 +87,7 @@ func (l *learned) learnSparse(
 				Cols: data.Rows.Cols,
 			}
 		}
-		candidates = append(candidates, weighted{weight: w, idf: own.Weigh(w), data: &own, cv: o.cv})
+		candidates = append(candidates, weighted{weight: w, idf: own.Weigh(w, false), data: &own, cv: o.cv})
 	}
 	best, err := l.choose(ctx, candidates, o, timer)
 	if err != nil {

@@ -127,7 +127,7 @@ func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.R
 	}
 	features := data.Rows.Cols
 	if w := o.Weight; w != "" {
-		l.idf = data.Weigh(w)
+		l.idf = data.Weigh(w, true)
 	}
 	used := data.Rows.FewColumns()
 	if l.idf != nil {
@@ -149,10 +149,6 @@ func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.R
 	if err := l.learn(ctx, treeJob(l.kind, rows, data), data, job.Timer); err != nil {
 		if errors.Is(err, budget.ErrOneClass) && oneSet(data) {
 			err = fmt.Errorf("%w: all %d rows have %s", err, l.points, l.describeSet(data.Sets.Row(data.Live[0])))
-		}
-		if errors.Is(err, budget.ErrConstant) && o.Weight == labelled.WeightTFIDF {
-			err = fmt.Errorf("%w after weighing by %s, which leaves nothing of features that all rows have",
-				err, o.Weight)
 		}
 		return fail.Wrapf(kind.AsParameter(err), "%s over %q", o.Kind, job.Coll)
 	}
