@@ -201,19 +201,16 @@ func (b *bed) checkInfo(info index.Info, o *index.Forest, covered int) {
 	}
 }
 
-// TestBuildAuto lets the tuner choose, and tunes on training queries.
-func TestBuildAuto(t *testing.T) {
+// TestBuildTuned tunes on held-out rows, and on training queries.
+func TestBuildTuned(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("tunes five forests")
+		t.Skip("tunes two forests")
 	}
 	const dim = 12
 	b := newBed(t, vector.L2, dim)
 	b.Put("a", dbtest.Mixture(1, 2000, dim))
-	info := b.Build("auto", &index.Forest{Learner: "auto", Recall: 0.9, Trees: 8, Holdout: 100, TuneK: 5})
-	if info.Kind != string(forest.KD) && info.Kind != string(forest.RF) {
-		t.Errorf("auto chose %q", info.Kind)
-	}
+	info := b.Build("tuned", &index.Forest{Trees: 8, Holdout: 100, TuneK: 5})
 	if c := info.Curve; c == nil || len(c.Points) == 0 || c.K != 5 || c.Queries != 87 { // all but an eighth
 		t.Fatalf("curve %+v", c)
 	}

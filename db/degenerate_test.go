@@ -54,9 +54,7 @@ func TestDegenerate(t *testing.T) {
 	t.Parallel()
 	kinds := []index.Options{nil, &index.Postings{}, &index.LCIF{},
 		&index.LabelTree{}, &index.Trees{Kind: "at"}, &index.Trees{Kind: "pt"}, &index.Trees{Kind: "sbt"}}
-	for _, learner := range []forest.Kind{
-		forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF, "auto",
-	} {
+	for _, learner := range []forest.Kind{forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF} {
 		kinds = append(kinds, &index.Forest{Learner: string(learner)})
 	}
 	colls := map[string]vector.Metric{"l2": vector.L2, "cosine": vector.Cosine, "ip": vector.InnerProduct, "sparse": 0}

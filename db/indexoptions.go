@@ -19,7 +19,6 @@ var kinds = map[string]kind.Kind{
 	string(forest.KDChrono): forestindex.Kind{},
 	string(forest.PCATree):  forestindex.Kind{},
 	string(forest.RF):       forestindex.Kind{},
-	"auto":                  forestindex.Kind{}, // in given options only
 	postingsindex.Name:      postingsindex.Kind{},
 	lcifindex.Name:          lcifindex.Kind{},
 	labeltreeindex.Name:     labeltreeindex.Kind{},

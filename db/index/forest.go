@@ -11,10 +11,8 @@ import (
 // good general index: k-d trees over principal coordinates with sketches and neighbor lists, tuned
 // on held-out rows.
 type Forest struct {
-	// Learner is "kd" (also when empty), "kd-chrono", "rp", "pca", "rf", or "auto", which selects the
-	// learner that reaches Recall (0.95 when zero) fastest on held-out rows.
-	Learner string  `enum:"kd,kd-chrono,rp,pca,rf,auto"`
-	Recall  float64 `flag:"recall" min:"0" max:"1"`
+	// Learner is "kd" (also when empty), "kd-chrono", "rp", "pca" or "rf".
+	Learner string `enum:"kd,kd-chrono,rp,pca,rf"`
 	// Trees is the number of trees: 2 when zero if the index has tables, sketches and lists, else 16.
 	Trees int `flag:"trees" min:"0" max:"4096"`
 	// Depth is the number of levels of a tree, at most two leaves per row. Zero selects the depth at
@@ -27,7 +25,7 @@ type Forest struct {
 	// takes only seconds. Those of TrainingQueries are always exact.
 	Source string `flag:"source" enum:"exact,approximate"`
 	// Coordinates is the number of principal coordinates that kd, kd-chrono and rf split on. Zero means
-	// min(64, Dim) for kd and auto, none otherwise; with NoRotation they split on the rows' own.
+	// min(64, Dim) for kd, none otherwise; with NoRotation they split on the rows' own.
 	Coordinates int  `flag:"coordinates" min:"0"`
 	NoRotation  bool `flag:"no-rotation"`
 	// SketchBytes is 64 for principal coordinates, 128, 192 or 256 for signs; zero lets the build choose.
@@ -59,7 +57,7 @@ type Forest struct {
 	TrainingQueries [][]float32 `json:"-"`
 	// Seed: equal rows, options and seed give equal trees, tables, sketches and lists. The tuner chooses
 	// settings by measured times, so these may differ, and with them the answers of searches that are
-	// not exact; so may the learner with "auto".
+	// not exact.
 	Seed uint64 `flag:"seed"`
 }
 
@@ -73,8 +71,6 @@ func (o *Forest) Check(dim int) error {
 	}
 	turns := o.Learner != string(forest.RP) && o.Learner != string(forest.PCATree)
 	switch {
-	case o.Learner == "auto" && (o.NoTune || o.NoTables):
-		return refuse("{Learner} auto needs the tuner and the tables: leave out {NoTune} and {NoTables}")
 	case o.NoTables && !o.Members:
 		return refuse("{NoTables} goes with {Members}: otherwise no search finds rows")
 	case o.NoRotation && o.Coordinates > 0:

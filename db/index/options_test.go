@@ -49,7 +49,7 @@ func TestCheck(t *testing.T) {
 	})
 	// JSON has no such numbers.
 	for _, o := range []Options{
-		&Forest{Density: math.NaN()}, &Forest{Recall: math.NaN()}, &Forest{LeafNeighbors: math.MaxInt},
+		&Forest{Density: math.NaN()}, &Forest{LeafNeighbors: math.MaxInt},
 	} {
 		if err := o.Check(4); !errors.Is(err, fail.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
@@ -61,7 +61,7 @@ func TestCheck(t *testing.T) {
 func TestPredicts(t *testing.T) {
 	for kind, want := range map[string]bool{
 		"lcif": true, "labeltree": true, "auto-labels": true, "sbt": true, "pt": true, "at": true,
-		"postings": false, "kd": false, "rf": false, "auto": false, "": false,
+		"postings": false, "kd": false, "rf": false, "": false,
 	} {
 		if got := Predicts(kind); got != want {
 			t.Errorf("%q: %v", kind, got)

@@ -21,7 +21,7 @@ type Build struct {
 	command.InCollection
 	Index string `arg:"" optional:"" default:"main"`
 
-	Kind  string `enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,labeltree,auto-labels,sbt,pt,at" default:"" placeholder:"KIND"`
+	Kind  string `enum:",rp,kd,kd-chrono,pca,rf,postings,lcif,labeltree,auto-labels,sbt,pt,at" default:"" placeholder:"KIND"`
 	Train string `placeholder:"FILE" type:"path"`
 
 	kong.Plugins
@@ -47,12 +47,7 @@ func filled(flags *optionflags.Set, kind string) (index.Options, error) {
 	if err := flags.Fill(o); err != nil {
 		return nil, command.Usagef("%v", err)
 	}
-	switch o := o.(type) {
-	case *index.Forest:
-		if o.Recall > 0 && kind != "auto" {
-			return nil, command.Usagef("--recall goes with --kind auto")
-		}
-	case *index.LCIF:
+	if o, ok := o.(*index.LCIF); ok {
 		return o, completeLCIF(o)
 	}
 	return o, nil

@@ -23,7 +23,7 @@ const (
 
 // The kinds that have the options of forests, and those of trees, in messages.
 const (
-	forestKinds = "kd, kd-chrono, rp, pca, rf and auto"
+	forestKinds = "kd, kd-chrono, rp, pca and rf"
 	treeKinds   = "sbt, pt and at"
 )
 

@@ -58,15 +58,11 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case o.tunes():
-		if o, err = tuneOn(ctx, job, l, t, o); err != nil {
+	if o.tunes() {
+		if err := job.Latest(func(st kind.Source) error { return l.tune(ctx, st, t, job, o) }); err != nil {
 			return nil, err
 		}
-	case o.Learner == anyLearner:
-		o = choices(o)[0]
 	}
-	l.opts = o
 	if l.forest, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
 		return nil, err
 	}
@@ -103,22 +99,6 @@ func trainingSet(ctx context.Context, job *kind.Job) (t *training, o options, er
 		})
 	})
 	return t, o, err
-}
-
-// tuneOn tunes on the stored rows.
-func tuneOn(
-	ctx context.Context, job *kind.Job, l *learned, t *training, o options,
-) (_ options, err error) {
-	err = job.Latest(func(st kind.Source) error {
-		view, err := st.Rows(ctx)
-		if err != nil {
-			return err
-		}
-		rows := part(view, job.First, job.End)
-		o, err = l.tune(ctx, st, t, &rows, o, job.Timer)
-		return err
-	})
-	return o, err
 }
 
 // part returns a view of rows [first, end) of a collection, numbered from 0, without an index.

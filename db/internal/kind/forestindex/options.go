@@ -26,7 +26,6 @@ const (
 
 // The values of options that have a meaning here.
 const (
-	anyLearner           = "auto"
 	neighborsExact       = "exact"
 	neighborsApproximate = "approximate"
 )
@@ -35,7 +34,6 @@ const (
 // A part that the index does not have has size zero.
 func (o options) resolve(n, dim int) options {
 	o.Learner = (*index.Forest)(&o).Name()
-	o.Recall = cmp.Or(o.Recall, 0.95)
 	// If a beam can follow neighbor lists, trees only provide its start.
 	trees, near, leaf := 16, 50, 7
 	if !o.NoSketches && !o.NoLists && !o.NoTables {
@@ -50,7 +48,7 @@ func (o options) resolve(n, dim int) options {
 			o.Source = neighborsApproximate
 		}
 	}
-	if k := forest.Kind(o.Learner); !o.NoRotation && (k == forest.KD || k == anyLearner) {
+	if !o.NoRotation && o.Learner == string(forest.KD) {
 		o.Coordinates = cmp.Or(o.Coordinates, 64)
 	}
 	o.Coordinates = min(o.Coordinates, dim)

@@ -133,71 +133,25 @@ func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 	return &v
 }
 
-// choices returns the forests that anyLearner compares: the axis-aligned learners over principal
-// coordinates, for k-d trees at the default depth and one level less and more.
-func choices(o options) []options {
-	var out []options
-	for _, c := range []struct {
-		kind forest.Kind
-		deep int
-	}{{forest.KD, 0}, {forest.KD, -1}, {forest.KD, 1}, {forest.RF, 0}} {
-		p := o
-		p.Learner, p.Depth = string(c.kind), min(max(1, o.Depth+c.deep), maxDepth)
-		out = append(out, p)
+// tune measures settings on the stored rows, with a forest that is learned without the held-out points, so
+// that these are as new to it as queries of users are.
+func (l *learned) tune(ctx context.Context, st kind.Source, t *training, job *kind.Job, o options) error {
+	view, err := st.Rows(ctx)
+	if err != nil {
+		return err
 	}
-	return out
-}
-
-// tune measures one forest, or several for anyLearner, and returns the options of the cheapest at
-// the target recall. It sets the curve of l. Each forest is learned without the held-out points, so that
-// these are as new to it as queries of users are.
-func (l *learned) tune(ctx context.Context, st kind.Source, t *training, base *query.View,
-	o options, timer *kind.Timer) (options, error) {
+	base := part(view, job.First, job.End)
 	var tr *trial
-	err := timer.Run("tune", func(func(int, int)) (err error) {
-		tr, err = newTrial(ctx, st, t, base, o)
+	err = job.Timer.Run("tune", func(func(int, int)) (err error) {
+		tr, err = newTrial(ctx, st, t, &base, o)
 		return err
 	})
 	if err != nil {
-		return o, err
+		return err
 	}
-	options := []options{o}
-	if o.Learner == anyLearner {
-		options = choices(o)
+	f, err := l.growForest(ctx, t, o, tr.learn, job.Timer, "tuning trees")
+	if err == nil {
+		l.curve, err = tr.measure(ctx, l, f, &base, job.Timer)
 	}
-	best := -1
-	var bestMicros, bestRecall float64
-	for i, c := range options {
-		f, err := l.growForest(ctx, t, c, tr.learn, timer, "tuning trees")
-		if err != nil {
-			return o, err
-		}
-		curve, err := tr.measure(ctx, l, f, base, timer)
-		if err != nil {
-			return o, err
-		}
-		micros, recall := costAt(curve, o.Recall)
-		reached, was := recall >= o.Recall, bestRecall >= o.Recall
-		if best < 0 || reached && (!was || micros < bestMicros) ||
-			!reached && !was && recall > bestRecall {
-			best, bestMicros, bestRecall = i, micros, recall
-			l.curve = curve
-		}
-	}
-	return options[best], nil
-}
-
-// costAt returns the time and recall of the cheapest point of at least the target recall, or of
-// the point of the highest recall if no point reaches the target.
-func costAt(c *query.Curve, target float64) (micros, recall float64) {
-	for _, p := range c.Points {
-		switch {
-		case p.Recall >= target && (recall < target || p.Micros < micros):
-		case p.Recall < target && recall < target && p.Recall > recall:
-		default:
-			continue
-		}
-		micros, recall = p.Micros, p.Recall
-	}
-	return micros, recall
+	return err
 }
