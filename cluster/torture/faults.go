@@ -392,7 +392,14 @@ func (b *bench) loseLog(ctx context.Context, rng *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	b.say("lose the log of shard %s, epoch %d", s.ID, s.Epoch)
+	down := ""
+	if rng.IntN(2) == 0 { // it has less than the others, and its log is gone
+		down = s.Replicas[rng.IntN(len(s.Replicas))]
+		b.processes[down].kill()
+		defer b.processes[down].start()
+		_ = pause(ctx, b.hold(rng)/4)
+	}
+	b.say("lose the log of shard %s, epoch %d, while %q is down", s.ID, s.Epoch, down)
 	if err := b.log.DeleteLog(ctx, &s); err != nil {
 		return err
 	}
@@ -407,7 +414,7 @@ func (b *bench) loseLog(ctx context.Context, rng *rand.Rand) error {
 			return err
 		}
 		for _, n := range nodes { // all, since reads may have seen what a minority has
-			if slices.Contains(s.Replicas, n.ID) && !n.Shards[s.ID].Lost {
+			if n.ID != down && slices.Contains(s.Replicas, n.ID) && !n.Shards[s.ID].Lost {
 				return fmt.Errorf("node %s has not seen it", n.ID)
 			}
 		}
