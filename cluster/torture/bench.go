@@ -48,6 +48,7 @@ type bench struct {
 	processes map[string]*process
 	story     *story
 	skipped   map[string]string // faults that are not possible here, with the reason
+	damaged   bool              // a log may lack messages from now on
 	front     string            // what actors use in place of gateways, of a control
 
 	mu      sync.Mutex
@@ -181,6 +182,7 @@ func (b *bench) round(ctx context.Context, n int) error {
 	b.mu.Unlock()
 	before, readBefore := b.story.counts, b.story.reads
 	logged := !slices.ContainsFunc(chosen, func(f fault) bool { return f.group == "log" })
+	b.damaged = b.damaged || slices.ContainsFunc(chosen, func(f fault) bool { return f.name == "damage-log" })
 	err := b.play(ctx, n, logged, func(ctx context.Context) {
 		var all sync.WaitGroup
 		for _, f := range chosen {

@@ -86,7 +86,9 @@ func (b *bench) check(ctx context.Context, n int) error {
 			cancel()
 			return err
 		}
-		m, err = b.quiet(limited)
+		if m, err = b.quiet(limited); err != nil && b.damaged {
+			_ = b.recoverLost(limited)
+		}
 		return err
 	})
 	if err != nil {

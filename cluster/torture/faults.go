@@ -46,6 +46,7 @@ func init() { // the functions refer to the list
 		{"move", "map", "another node gets a replica", (*bench).moveReplica},
 		{"split", "map", "a shard is split", (*bench).splitShard},
 		{"lose-log", "log", "the log of a shard is deleted, and the shard recovered", (*bench).loseLog},
+		{"damage-log", "log", "a server's copy of a log is damaged", (*bench).damageLog},
 	}...)
 }
 
@@ -385,6 +386,54 @@ func (b *bench) splitShard(ctx context.Context, rng *rand.Rand) error {
 		b.say("split shard %s", s.ID)
 		return operate.Split(ctx, b.log, s.ID)
 	})
+}
+
+// damageLog overwrites a part of a server's copy of a log while that is down. The others have it, but if the
+// damaged one becomes the leader, the log may lack messages: nodes say so.
+func (b *bench) damageLog(ctx context.Context, rng *rand.Rand) error {
+	s, err := b.shard(ctx, rng)
+	if err != nil {
+		return err
+	}
+	i := rng.IntN(b.serverCount)
+	b.servers.Kill(i)
+	defer b.servers.Restart(i)
+	_ = pause(ctx, b.hold(rng)/4)
+	stream := fmt.Sprintf("anndb_main_%s_%d", s.ID, s.Epoch)
+	blocks, err := filepath.Glob(filepath.Join(b.servers.Store(i), "jetstream/A/streams", stream, "msgs/*.blk"))
+	if err != nil || len(blocks) == 0 {
+		return fmt.Errorf("no blocks of %s: %w", stream, err)
+	}
+	w, err := os.OpenFile(blocks[rng.IntN(len(blocks))], os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	info, err := w.Stat()
+	if err != nil {
+		return err
+	}
+	at := rng.Int64N(max(1, info.Size()-100))
+	b.say("damage the log of shard %s on %s, 100 of %d bytes at %d", s.ID, serverName(i), info.Size(), at)
+	_, err = w.WriteAt(make([]byte, 100), at)
+	return errors.Join(err, w.Close())
+}
+
+// recoverLost gives shards new logs whose replicas say that theirs are lost.
+func (b *bench) recoverLost(ctx context.Context) error {
+	m, err := b.log.Map(ctx)
+	if err != nil {
+		return err
+	}
+	nodes, err := b.log.Nodes(ctx)
+	for _, n := range nodes {
+		for id, st := range n.Shards {
+			if st.Lost && m.Shard(id) != nil {
+				b.say("recover shard %s", id)
+				err = errors.Join(err, operate.Recover(ctx, b.log, id))
+			}
+		}
+	}
+	return err
 }
 
 func (b *bench) loseLog(ctx context.Context, rng *rand.Rand) error {

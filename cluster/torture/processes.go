@@ -60,31 +60,33 @@ type process struct {
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd
-	down  bool
+	holds int           // faults that keep it down
+	stop  chan struct{} // closed when it has to end
 	ended chan struct{}
 	lives int // how often it has begun with an empty or a damaged folder
 }
 
-// start starts the process.
+// start starts the process, once no fault keeps it down.
 func (p *process) start() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.down, p.ended = false, make(chan struct{})
-	go p.supervise(p.ended)
+	if p.holds--; p.holds == 0 {
+		p.stop, p.ended = make(chan struct{}), make(chan struct{})
+		go p.supervise(p.stop, p.ended)
+	}
 }
 
-func (p *process) supervise(ended chan struct{}) {
+func (p *process) supervise(stop, ended chan struct{}) {
 	defer close(ended)
 	for {
-		err := p.run()
-		p.mu.Lock()
-		down := p.down
-		p.mu.Unlock()
+		err := p.run(stop)
 		var exit *exec.ExitError
-		switch {
-		case down:
+		select {
+		case <-stop:
 			return
-		case !errors.As(err, &exit) || exit.ExitCode() != 1: // 1 is an error, such as servers that do not answer
+		default:
+		}
+		if !errors.As(err, &exit) || exit.ExitCode() != 1 { // 1 is an error, such as servers that do not answer
 			p.crashed(fmt.Errorf("%s has ended: %w (see %s.log)", p.name, err, p.folder))
 			return
 		}
@@ -93,20 +95,21 @@ func (p *process) supervise(ended chan struct{}) {
 }
 
 // run runs the process once.
-func (p *process) run() error {
+func (p *process) run(stop chan struct{}) error {
 	out, err := os.OpenFile(p.folder+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer out.Close()
-	p.mu.Lock()
 	cmd := exec.Command(p.program, p.args...)
 	cmd.Stdout, cmd.Stderr = out, out
-	err = errors.New("it was told to end")
-	if !p.down {
+	p.mu.Lock()
+	select {
+	case <-stop:
+	default:
 		err = cmd.Start()
+		p.cmd = cmd
 	}
-	p.cmd = cmd
 	p.mu.Unlock()
 	if err != nil {
 		return err
@@ -117,12 +120,15 @@ func (p *process) run() error {
 // kill ends the process by SIGKILL.
 func (p *process) kill() {
 	p.mu.Lock()
-	p.down = true
+	if p.holds++; p.holds == 1 {
+		close(p.stop)
+	}
 	ended := p.ended
 	p.mu.Unlock()
 	p.signal(syscall.SIGKILL)
-	if ended != nil {
-		<-ended
+	select {
+	case <-ended:
+	case <-time.After(time.Minute): // a system may take long to end it
 	}
 }
 
@@ -210,6 +216,7 @@ func gatewayName(i int) string { return fmt.Sprint("g", i) }
 // startProcess starts a node "n…" or a gateway "g…", whose connections to the servers are links.
 func (b *bench) startProcess(name string) error {
 	p := &process{name: name, folder: filepath.Join(b.folder, name), program: b.program, crashed: b.fail}
+	p.holds = 1
 	urls := ""
 	for i := range b.servers.Len() {
 		address, err := b.links.add(name, serverName(i), b.servers.Address(i))
