@@ -8,11 +8,12 @@ import (
 )
 
 // Auto are the options of a label model that is put together from those of other kinds, its members: LCIF,
-// linear classifiers, AT and PT. Each is measured on rows that it has not learned from; the probabilities
+// linear classifiers and AT. Each is measured on rows that it has not learned from; the probabilities
 // that it gives for labels of similar frequency are weighed by what these rows prefer, and a member without
 // gain is left out.
 type Auto struct {
-	// Objective is the measure by which members, their settings and weights are chosen, micro F1 when empty.
+	// Objective is the measure that LCIF is tuned for and sets are chosen by, micro F1 when empty. Members, their
+	// settings and weights are those of the least squared error.
 	Objective lcif.Objective `flag:"objective"`
 	// Time is the wall time of the build, two minutes when zero: what does not fit into it is not tried. Only
 	// if it cuts, two builds of equal rows with equal seeds may differ.

@@ -179,7 +179,7 @@ func TestPredictionsByTheirDefinition(t *testing.T) {
 	for _, p := range []Params{{}, {Flat: 20}, {Flat: 20, Prune: -1, C: 10}} {
 		x, sets := drawn(rand.New(rand.NewPCG(1, 1)), 600, 150, 60)
 		m := train(t, job(x, sets, p))
-		if levels := m.Stats().Levels; levels != 1 && p.Flat == 0 || levels != 2 && p.Flat > 0 {
+		if levels := levels(m); levels != 1 && p.Flat == 0 || levels != 2 && p.Flat > 0 {
 			t.Fatalf("%d levels", levels)
 		}
 		pr := NewPredictor(m)
@@ -245,6 +245,15 @@ func TestEqualForAllWorkers(t *testing.T) {
 	}
 }
 
+// levels returns the number of levels of a model.
+func levels(m *Model) int {
+	n := 1
+	for node := 0; node < m.Inner; node = int(m.Target[m.ClassPtr[node]]) {
+		n++
+	}
+	return n
+}
+
 func TestThreeLevels(t *testing.T) {
 	x, sets := drawn(rand.New(rand.NewPCG(3, 3)), 3000, 12_000, 300)
 	var bound int64
@@ -252,9 +261,9 @@ func TestThreeLevels(t *testing.T) {
 	if err != nil || m.Validate() != nil {
 		t.Fatal(err, m.Validate())
 	}
-	s := m.Stats()
-	if s.Levels != 3-1 && s.Levels != 3 || bound < m.Bytes()/4 {
-		t.Fatalf("%+v, bound %d of %d bytes", s, bound, m.Bytes())
+	size := len(m.ClassPtr) + len(m.Target) + len(m.Offset) + len(m.FeaturePtr) + len(m.Feature) + len(m.WeightPtr) + len(m.Weight)
+	if n := levels(m); n != 3-1 && n != 3 || bound < int64(size) {
+		t.Fatalf("%d levels, bound %d of %d elements", n, bound, size)
 	}
 	var out vector.Sparse
 	NewPredictor(m).Predict(x.Row(0), DefaultBeam, 10, &out)
@@ -290,8 +299,8 @@ func TestUnusualLabels(t *testing.T) {
 		}
 	}
 	x, y := drawn(rand.New(rand.NewPCG(4, 4)), 2000, 100_000, 50)
-	if s := train(t, job(x, y, Params{})).Stats(); s.Labels != 100_000 || s.Levels != 2 || s.Classifiers > 5000 {
-		t.Errorf("%+v", s)
+	if m := train(t, job(x, y, Params{})); m.Labels != 100_000 || levels(m) != 2 || len(m.Target) > 5000 {
+		t.Errorf("%d labels, %d levels, %d classifiers", m.Labels, levels(m), len(m.Target))
 	}
 }
 
@@ -331,7 +340,7 @@ func TestExplanationsAddUp(t *testing.T) {
 		p.Predict(x.Row(i), DefaultBeam, 5, &s)
 		for e, l := range s.Index {
 			path, score := p.Explain(x.Row(i), l), 0.
-			if len(path) != m.Stats().Levels || path[0].Node != 0 {
+			if len(path) != levels(m) || path[0].Node != 0 {
 				t.Fatalf("%+v", path)
 			}
 			for _, step := range path {

@@ -45,26 +45,6 @@ func (m *Model) children(node int) (first, end int) {
 	return int(m.ClassPtr[node]), int(m.ClassPtr[node+1])
 }
 
-// Stats describes a model.
-type Stats struct {
-	Labels, Levels, Nodes, Classifiers, Weights int
-}
-
-// Stats returns the sizes of a model. O(levels).
-func (m *Model) Stats() Stats {
-	s := Stats{Labels: m.Labels, Levels: 1, Nodes: m.Nodes(), Classifiers: len(m.Target), Weights: len(m.Weight)}
-	for node := 0; node < m.Inner; node = int(m.Target[m.ClassPtr[node]]) {
-		s.Levels++
-	}
-	return s
-}
-
-// Bytes returns the size of the arrays.
-func (m *Model) Bytes() int64 {
-	return 4 * int64(len(m.ClassPtr)+len(m.Target)+len(m.Offset)+len(m.FeaturePtr)+len(m.Feature)+
-		len(m.WeightPtr)+len(m.Weight))
-}
-
 // Validate checks the arrays, so that predictions do not read outside of them and end. O(size). Errors:
 // ErrModel.
 func (m *Model) Validate() error {

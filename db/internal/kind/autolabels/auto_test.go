@@ -113,7 +113,7 @@ func TestAuto(t *testing.T) {
 				chosen++
 			}
 		}
-		if !kinds["lcif"] || !kinds["at"] || form != dense && !kinds["pt"] || chosen < 2 {
+		if !kinds["lcif"] || !kinds["at"] || form != dense && !kinds["labeltree"] || chosen < 2 {
 			t.Errorf("form %d: tried %+v", form, info.AutoTrials)
 		}
 		if share := hits(t, d, rng, form); share < 0.9 {

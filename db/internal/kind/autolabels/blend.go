@@ -1,6 +1,7 @@
 package autolabels
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/anndb/anndb/labels"
@@ -230,12 +231,12 @@ func (h *held) byBucket(of *[buckets]moments, members []int, own bool) (out weig
 }
 
 // blended is a choice of weights, its calibration, nil if there are too few held-out rows, and the objective
-// on these.
+// and the squared error on these.
 type blended struct {
 	weights     weights
 	calibration *labels.Calibration
 	thresholds  *labels.Thresholds
-	value       float64
+	value, loss float64
 }
 
 // measure calibrates weighed probabilities and computes their objective.
@@ -286,7 +287,24 @@ func (h *held) choose(sets [][]int, gain float64) (blended, error) {
 			best, least, size = w, e, len(members)
 		}
 	}
-	return h.measure(best)
+	b, err := h.measure(best)
+	b.loss = least
+	return b, err
+}
+
+// subsets returns the sets of n members, smaller ones first.
+func subsets(n int) (out [][]int) {
+	for set := 1; set < 1<<n; set++ {
+		var list []int
+		for m := range n {
+			if set>>m&1 == 1 {
+				list = append(list, m)
+			}
+		}
+		out = append(out, list)
+	}
+	slices.SortStableFunc(out, func(a, b []int) int { return cmp.Compare(len(a), len(b)) })
+	return out
 }
 
 // members returns the numbers of the members with any weight.

@@ -57,16 +57,29 @@ type trial struct {
 	options index.Options // in which nothing is left to a tuner
 	scores  *vector.CSR
 	info    index.AutoTrial
+	loss    float64 // squared error of the calibrated probabilities
 	// model has learned from the rows that are not held out, if these are few, or from all.
 	model *learnedModel
 	// learning is the time that learning it from all rows takes, estimated.
 	learning time.Duration
 }
 
-// candidate is a kind of member with the settings to try: one, and others by one coordinate after the other.
+// candidate is a kind of member with the setting to try first, and functions that vary it in one option each.
 type candidate struct {
 	start index.Options
 	vary  []func(index.Options) []index.Options
+}
+
+// along returns a function that returns a setting with each of some changes.
+func along[O any](changes ...func(*O)) func(index.Options) []index.Options {
+	return func(at index.Options) (out []index.Options) {
+		for _, change := range changes {
+			other := *any(at).(*O)
+			change(&other)
+			out = append(out, any(&other).(index.Options))
+		}
+		return out
+	}
 }
 
 // members returns the kinds of members to try, in the order of their gain for the time that they take: those
@@ -74,7 +87,7 @@ type candidate struct {
 func (t *tuner) members() (out []string) {
 	o := &t.opts
 	if o.LCIF == nil && o.LabelTree == nil && o.Trees == nil {
-		return []string{labeltreeindex.Name, lcifindex.Name, string(budget.AT), string(budget.PT)}
+		return []string{labeltreeindex.Name, lcifindex.Name, string(budget.AT)}
 	}
 	if o.LabelTree != nil {
 		out = append(out, o.LabelTree.Name())
@@ -88,81 +101,46 @@ func (t *tuner) members() (out []string) {
 	return out
 }
 
-// candidate returns what to try of a kind of member.
+// candidate returns what to try of a kind of member, of linear classifiers of many rows the defaults only.
 func (t *tuner) candidate(name string) (c candidate) {
 	o := &t.opts
 	if given := memberOptions(o, name); given != nil {
 		return candidate{start: given}
 	}
-	if name == lcifindex.Name {
+	switch name {
+	case lcifindex.Name:
 		neighbors := &index.LCIF{Objective: o.Objective, Seed: o.Seed}
+		if o.Objective >= lcif.PrecisionAt1 && o.Objective <= lcif.PrecisionAt5 {
+			neighbors.Objective = lcif.NDCGAt5 // the precision of few rows is chance
+		}
 		if t.once() {
 			neighbors.TuneRows = tuneRows
 		}
 		if c.start = neighbors; t.vectors {
-			both := *neighbors
-			both.Neighbors = "both"
-			c.vary = append(c.vary, func(index.Options) []index.Options { return []index.Options{&both} })
+			c.vary = append(c.vary, along(func(o *index.LCIF) { o.Neighbors = "both" }))
 		}
-		return c
-	}
-	if name == labeltreeindex.Name {
-		return t.linear()
-	}
-	trees := &index.Trees{Kind: name, Budget: 300, Seed: o.Seed}
-	trees.Params.BAC.C = 1
-	if c.start = trees; name == string(budget.AT) {
-		trees.Params.MinPositive = 3
-	}
-	for _, x := range t.best() { // what suits one kind of tree suits the other
-		if at, ok := x.options.(*index.Trees); ok {
-			trees.Weight = at.Weight
-			return c
+	case labeltreeindex.Name:
+		linear := &index.LabelTree{Weight: labelled.WeightStandard, Objective: o.Objective, Seed: o.Seed}
+		if t.sparse {
+			linear.Weight = labelled.WeightTFIDF
+		}
+		if c.start = linear; t.once() {
+			break
+		}
+		if t.vectors {
+			c.vary = append(c.vary, along(func(o *index.LabelTree) { o.From = "both" },
+				func(o *index.LabelTree) { o.From, o.Weight = "vector", "" }))
+		}
+		c.vary = append(c.vary, along(func(o *index.LabelTree) { o.Weight = labelled.WeightNone }),
+			along(func(o *index.LabelTree) { o.Params.C = 0.1 }, func(o *index.LabelTree) { o.Params.C = 1 },
+				func(o *index.LabelTree) { o.Params.C = 3 }))
+	default:
+		trees := &index.Trees{Kind: name, Budget: 300, Seed: o.Seed}
+		trees.Params.BAC.C, trees.Params.MinPositive = 1, 3
+		if c.start = trees; t.sparse {
+			c.vary = append(c.vary, along(func(o *index.Trees) { o.Weight = labelled.WeightTFIDF }))
 		}
 	}
-	if t.sparse {
-		c.vary = append(c.vary, func(at index.Options) []index.Options {
-			weighed := *at.(*index.Trees)
-			weighed.Weight = labelled.WeightTFIDF
-			return []index.Options{&weighed}
-		})
-	}
-	return c
-}
-
-// linear returns what to try of linear classifiers, of many rows the defaults only.
-func (t *tuner) linear() (c candidate) {
-	o := index.LabelTree{Weight: labelled.WeightStandard, Objective: t.opts.Objective, Seed: t.opts.Seed}
-	if t.sparse {
-		o.Weight = labelled.WeightTFIDF
-	}
-	if c.start = &o; t.once() {
-		return c
-	}
-	vary := func(change ...func(o *index.LabelTree)) {
-		c.vary = append(c.vary, func(at index.Options) (out []index.Options) {
-			for _, f := range change {
-				other := *at.(*index.LabelTree)
-				f(&other)
-				out = append(out, &other)
-			}
-			return out
-		})
-	}
-	if t.vectors {
-		both := func(o *index.LabelTree) { o.From = "both" }
-		vary(both, func(o *index.LabelTree) { o.From, o.Weight = "vector", "" })
-	}
-	vary(func(o *index.LabelTree) { o.Weight = labelled.WeightNone })
-	vary(func(o *index.LabelTree) { o.Params.C = 0.1 }, func(o *index.LabelTree) { o.Params.C = 1 })
-	c.vary = append(c.vary, func(at index.Options) (out []index.Options) { // beyond the end that is best
-		other := *at.(*index.LabelTree)
-		if end := other.Params.C; end == 0.1 || end == 1 {
-			other.Params.C = end * end / 0.3
-			out = append(out, &other)
-		}
-		return out
-	})
 	return c
 }
 
@@ -223,8 +201,7 @@ func (t *tuner) build(ctx context.Context) (*learned, error) {
 	}
 	err := t.job.Timer.Run("tune", func(func(int, int)) error {
 		for _, name := range t.members() {
-			tree := name == string(budget.AT) || name == string(budget.PT)
-			if tree && len(t.best()) > 0 && t.left() < time.Since(t.start) {
+			if name == string(budget.AT) && len(t.best()) > 0 && t.left() < time.Since(t.start) {
 				continue // the time is for learning what has been tried from all rows
 			}
 			if err := t.descend(ctx, t.candidate(name)); err != nil {
@@ -255,7 +232,7 @@ func (t *tuner) descend(ctx context.Context, c candidate) error {
 		if x == nil {
 			return math.Inf(-1), o != c.start, err
 		}
-		return x.info.Value, true, nil
+		return -x.loss, true, nil
 	}
 	return s.Descend(ctx, 1, c.vary...)
 }
@@ -280,7 +257,7 @@ func (t *tuner) best() (out []*trial) {
 		case x.scores == nil:
 		case i < 0:
 			out = append(out, x)
-		case x.info.Value > out[i].info.Value:
+		case x.loss < out[i].loss:
 			out[i] = x
 		}
 	}
@@ -409,7 +386,7 @@ func (t *tuner) measure(ctx context.Context, x *trial) error {
 		return err
 	}
 	best, err := h.choose([][]int{{0}}, 0)
-	x.info.Value = best.value
+	x.info.Value, x.loss = best.value, best.loss
 	return err
 }
 
@@ -469,7 +446,7 @@ func (t *tuner) choose() (*learned, error) {
 	if err != nil {
 		return nil, err
 	}
-	choice, err := h.choose(setsOf(best), enoughGain)
+	choice, err := h.choose(subsets(len(best)), enoughGain)
 	if err != nil {
 		return nil, err
 	}
@@ -492,28 +469,6 @@ func (t *tuner) choose() (*learned, error) {
 	together := index.AutoTrial{Kind: Name, Setting: "together", Value: choice.value, Chosen: true}
 	l.trials = append(l.trials, together)
 	return l, nil
-}
-
-// setsOf returns the sets of members to weigh, smaller ones first. Their arrays are stored in the same
-// sections, so there is at most one budgeted tree.
-func setsOf(members []*trial) (out [][]int) {
-	for set := 1; set < 1<<len(members); set++ {
-		var list []int
-		trees := 0
-		for m, x := range members {
-			if set>>m&1 == 1 {
-				list = append(list, m)
-				if x.info.Kind == string(budget.AT) || x.info.Kind == string(budget.PT) {
-					trees++
-				}
-			}
-		}
-		if trees <= 1 {
-			out = append(out, list)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b []int) int { return cmp.Compare(len(a), len(b)) })
-	return out
 }
 
 // finish learns the chosen members from all rows. Where a part of many rows was held out once, that is done

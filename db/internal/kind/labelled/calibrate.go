@@ -47,8 +47,12 @@ func (d *Rows) Calibrate(timer *kind.Timer, seed uint64, o labels.CalibrateOptio
 			if err != nil {
 				return err
 			}
-			for r := range s.Rows() {
-				scores.Append(s.Row(r))
+			for r, row := range test {
+				x := s.Row(r)
+				if d.Rows.Row(row).Len() == 0 {
+					x = vector.Sparse{} // a prediction knows nothing of such rows
+				}
+				scores.Append(x)
 			}
 			tested = append(tested, test...)
 		}

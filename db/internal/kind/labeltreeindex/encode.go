@@ -82,7 +82,7 @@ func (e *encoder) encode(dst *vector.Sparse, x vector.Sparse, v []float32, room 
 	}
 }
 
-// encode replaces the rows of data by what classifiers see, and leaves out those of which they see nothing.
+// encode replaces the rows of data by what classifiers see.
 func (l *learned) encode(ctx context.Context, st kind.Source, data *labelled.Rows) (err error) {
 	c := st.Collection()
 	features := c.Sparse && l.opts.From != fromVector
@@ -103,15 +103,11 @@ func (l *learned) encode(ctx context.Context, st kind.Source, data *labelled.Row
 	out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	var x vector.Sparse
 	var room []float32
-	live := data.Live[:0:0]
 	for row, at := 0, 0; row < data.Rows.Rows(); row++ {
 		x.Index, x.Value = x.Index[:0], x.Value[:0]
 		if at < len(data.Live) && data.Live[at] == row {
 			at++
 			l.input.encode(&x, data.Rows.Row(row), vectorOf(row), &room)
-			if len(x.Index) > 0 {
-				live = append(live, row)
-			}
 		}
 		out.Append(x)
 		if row%1024 == 0 && ctx.Err() != nil {
@@ -122,7 +118,7 @@ func (l *learned) encode(ctx context.Context, st kind.Source, data *labelled.Row
 	if features {
 		out.Cols += data.Rows.Cols
 	}
-	data.Rows, data.Live = out, live
+	data.Rows = out
 	return nil
 }
 

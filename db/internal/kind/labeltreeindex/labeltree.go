@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/anndb/anndb/codec"
@@ -69,7 +70,6 @@ func resolve(st kind.Source, job *kind.Job) (o index.LabelTree, err error) {
 type learned struct {
 	opts   index.LabelTree
 	dead   int
-	silent int // rows that have nothing to learn from
 	model  *labeltree.Model
 	names  []string
 	rows   []uint32 // by label
@@ -82,8 +82,6 @@ type detail struct {
 	Cols, Labels, Inner int
 	// Names is the number of label names.
 	Names int
-	// Silent is the number of rows that were left out because they have nothing to learn from.
-	Silent int `json:",omitempty"`
 	encoding
 }
 
@@ -113,7 +111,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.silent = data.Rows.Rows() - l.dead - len(data.Live); len(data.Live) == 0 {
+	if len(data.Rows.Index) == 0 {
 		return nil, fmt.Errorf("%w: no row of %q has a text, features or vector to learn from",
 			fail.Empty, job.Coll)
 	}
@@ -155,10 +153,11 @@ func (l *learned) calibrate(ctx context.Context, job *kind.Job, data *labelled.R
 	return err
 }
 
-// train learns from rows.
+// train learns from those of the rows of which classifiers see anything.
 func (l *learned) train(
 	ctx context.Context, job *kind.Job, data *labelled.Rows, rows []int, report func(int, int),
 ) (*labeltree.Model, error) {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(i int) bool { return data.Rows.Row(i).Len() == 0 })
 	m, err := labeltree.Train(ctx, labeltree.Job{
 		X: data.Rows, Sets: data.Sets, Rows: rows, Params: l.opts.Params,
 		Workers: kind.WorkersOf(ctx), Progress: report,
@@ -200,7 +199,7 @@ func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
 	arrays.Field(a, arrayRows, &l.rows)
 	arrays.Field(a, arrayIDF, &l.input.idf)
 	g.Dead, g.Own = l.dead, &detail{
-		Cols: l.model.Cols, Labels: l.model.Labels, Inner: l.model.Inner, Names: len(l.names), Silent: l.silent,
+		Cols: l.model.Cols, Labels: l.model.Labels, Inner: l.model.Inner, Names: len(l.names),
 		encoding: l.input.encoding,
 	}
 }
@@ -221,8 +220,6 @@ func (d *detail) Check(m *kind.Manifest, g *kind.Segment) error {
 	switch {
 	case d.Labels < 1 || d.Names != d.Labels:
 		return errors.New("labels")
-	case d.Silent < 0 || d.Silent > g.Rows-g.Dead:
-		return errors.New("rows without features")
 	case !d.valid() || d.Cols < d.Vectors || d.Cols-d.Vectors > m.Dim:
 		return errors.New("features")
 	}
