@@ -32,7 +32,7 @@ func (st *Collection) ReadVector(row uint32) (r rows.Row, err error) {
 	r.Key = slices.Clone(key)
 	if st.Entry.Sparse {
 		x := st.sparseRows.Row(row)
-		r.Sparse = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
+		r.Sparse = vector.Sparse{Index: append([]uint32{}, x.Index...), Value: append([]float32{}, x.Value...)}
 	}
 	if st.Entry.Dim > 0 && !st.vectorless(row) {
 		r.Vector = slices.Clone(st.base.Rows.Vector(int(row), make([]float32, st.Entry.Dim)))
