@@ -121,7 +121,11 @@ func answerPart(r *http.Request, c db.Collection) (out *partAnswer, err error) {
 			out.Model = &m
 			return out, err
 		}
+		if o.Params == nil {
+			return nil, fmt.Errorf(`%w: want "params"`, wire.ErrJSON)
+		}
 		e, err := p.Evidence(ctx, queries[0], o, in.Ask)
+		e.Pack()
 		out.Evidence = &e
 		return out, err
 	case "rows":
@@ -223,6 +227,7 @@ func (p part) Evidence(
 	out, err := p.ask("evidence", &partQuestion{Predict: in, Ask: &named})
 	if err == nil && out.Evidence != nil {
 		e = *out.Evidence
+		err = e.Unpack()
 	}
 	return e, err
 }

@@ -4,7 +4,9 @@ package grouped
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/anndb/anndb/labels"
@@ -79,6 +81,7 @@ type Evidence struct {
 	// Features are those of the query, in the order of their numbers in the collection.
 	Features  []Feature  `json:"features"`
 	Neighbors []Neighbor `json:"neighbors"`
+	Packed    []byte     `json:"packed,omitempty"` // see Pack
 	// Search is the work of the search for the neighbors, Unknown the features that no row has ever had.
 	Search  postings.Stats `json:"search"`
 	Unknown []string       `json:"unknown,omitempty"`
@@ -92,8 +95,48 @@ type Feature struct {
 	Value  float32        `json:"value"`
 	Known  bool           `json:"known"` // to the model
 	Square labels.Uint128 `json:"square"`
-	Labels []uint32       `json:"labels"`
-	Sums   []int64        `json:"sums"`
+	Labels []uint32       `json:"-"`
+	Sums   []int64        `json:"-"`
+}
+
+// Pack moves the labels and the sums of the features to Packed, which is short in JSON: there may be 100,000.
+func (e *Evidence) Pack() {
+	for i := range e.Features {
+		f := &e.Features[i]
+		e.Packed = binary.AppendUvarint(e.Packed, uint64(len(f.Labels)))
+		for at, l := range f.Labels {
+			e.Packed = binary.AppendUvarint(e.Packed, uint64(l))
+			e.Packed = binary.AppendUvarint(e.Packed, uint64(f.Sums[at]))
+		}
+		f.Labels, f.Sums = nil, nil
+	}
+}
+
+// Unpack undoes Pack. Check checks the numbers.
+func (e *Evidence) Unpack() error {
+	rest, bad := e.Packed, false
+	next := func(most uint64) uint64 {
+		x, n := binary.Uvarint(rest)
+		if bad = bad || n <= 0 || x > most; bad {
+			return 0
+		}
+		rest = rest[n:]
+		return x
+	}
+	for i := range e.Features {
+		f := &e.Features[i]
+		n := next(uint64(len(rest) / 2)) // of at least two bytes each
+		f.Labels, f.Sums = make([]uint32, n), make([]int64, n)
+		for at := range f.Labels {
+			f.Labels[at], f.Sums[at] = uint32(next(math.MaxUint32)), int64(next(math.MaxInt64))
+		}
+	}
+	if bad || len(rest) > 0 {
+		return fmt.Errorf("db: %d packed bytes that are not the labels and sums of %d features", len(e.Packed),
+			len(e.Features))
+	}
+	e.Packed = nil
+	return nil
 }
 
 // EachSet calls f with all sets of labels.
