@@ -85,7 +85,8 @@ async function openFile(wanted) {
   const stats = await get(`/v1/files/${of(state.file)}`);
   const list = stats.collections;
   find('foot').textContent = `${state.file}: ${size(stats.file_bytes)}, state ${stats.generation}, ` +
-    `${grouped(stats.totals.searches)} searches and ${grouped(stats.totals.commits)} commits since it was opened`;
+    `${grouped(stats.totals.searches)} searches and ${grouped(stats.totals.commits)} commits since it was opened` +
+    (stats.running ?? []).map((r) => `; ${r.call}: ${r.stage} ${grouped(r.done)}${r.total ? ` of ${grouped(r.total)}` : ''}`).join('');
   find('collections').replaceChildren(...list.map((c) => make('button', {
     type: 'button', onclick: () => attempt(() => openCollection(c.name)), 'aria-current': false,
   }, c.name)));
