@@ -15,8 +15,6 @@ const (
 	// blockRows is the number of cells to which the bitmaps are added in turn: they stay in the
 	// first-level cache.
 	blockRows = 4096
-	// spareHits is the number of hits, next to the best, that cost less than raising the threshold.
-	spareHits = 256
 	// ahead is the number of rows by which prefetching runs ahead.
 	ahead = 6
 )
@@ -30,7 +28,6 @@ type scan struct {
 	unit  uint32
 	cells []uint16 // estimates of the rows of a window
 	found []uint16
-	hits  []Hit
 	near  []uint64 // rows with their estimates; see nearKey
 }
 
@@ -175,20 +172,14 @@ func (s *Searcher) offerRest(cells []uint16, last uint64) {
 // offerCounts offers the rows whose estimates, which are counts, reach least. They are not selected first,
 // since their scores follow from the counts.
 func (s *Searcher) offerCounts(cells []uint16, least uint16) {
-	hits, most := s.scan.hits[:0], 2*s.top.k+spareHits
 	s.eachAtLeast(cells, &least, func(row int) {
 		if at := s.first + uint32(row); s.accepted(at) {
 			s.stats.Candidates++
 			s.stats.Scored++
-			if hits = append(hits, Hit{s.base + at, s.scoreCount(at, cells[row])}); len(hits) == most {
-				s.top.add(hits)
-				hits = hits[:0]
-				least = max(least, s.threshold())
-			}
+			s.top.push(Hit{s.base + at, s.scoreCount(at, cells[row])})
+			least = max(least, s.threshold())
 		}
 	})
-	s.top.add(hits)
-	s.scan.hits = hits[:0]
 }
 
 // scoreCount returns the exact score of a row by the count that its estimate stands for: the estimate is

@@ -23,22 +23,13 @@ func TestTopIsSortedAndCut(t *testing.T) {
 		}).Draw(t, "score")
 		n, k := rapid.IntRange(0, 300).Draw(t, "hits"), rapid.IntRange(1, 120).Draw(t, "k")
 		best.reset(k)
-		var all, some []Hit
-		together := rapid.IntRange(1, 200).Draw(t, "together")
+		var all []Hit
 		for i := range n {
 			h := Hit{uint32(i * 100), score()}
 			if h.Score > 0 {
 				all = append(all, h)
 			}
-			if h.Score > 0 && i/100%2 == 1 && i < n-1 {
-				if some = append(some, h); len(some) < together {
-					continue
-				}
-			} else {
-				best.push(h)
-			}
-			best.add(some)
-			some = some[:0]
+			best.push(h)
 			slices.SortFunc(all, func(a, b Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Row, b.Row)) })
 			theta := 0.0
 			if len(all) >= k {
