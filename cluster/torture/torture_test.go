@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -93,16 +94,20 @@ func (b *bench) control(ctx context.Context, n int, c control) error {
 		b.front = s.URL
 		defer func() { b.front = "" }()
 	}
-	if c.before != nil {
-		c.before(b)
-	}
-	err := b.play(ctx, n, true, func(context.Context) {})
-	for try := 0; try < 20 && c.repeat && err == nil; try++ { // on a slow machine little happens in one
-		err = b.play(ctx, n, true, func(context.Context) {})
-	}
-	if c.after != nil {
-		if err := c.after(b); err != nil {
-			return err
+	var err error
+	for try := 0; err == nil && (try == 0 || c.repeat && try < 20); try++ { // on a slow machine little happens in one
+		if try > 0 {
+			err = again(ctx, func() error {
+				_, err := b.quiet(ctx)
+				return err
+			})
+		}
+		if c.before != nil {
+			c.before(b)
+		}
+		err = errors.Join(err, b.play(ctx, n, true, func(context.Context) {}))
+		if c.after != nil {
+			err = errors.Join(err, c.after(b))
 		}
 	}
 	b.front = ""
