@@ -180,7 +180,8 @@ func (b *bench) round(ctx context.Context, n int) error {
 	b.mu.Lock()
 	b.said = nil
 	b.mu.Unlock()
-	before, readBefore := b.story.counts, b.story.reads
+	before := b.story.counts
+	b.story.reads = nil
 	logged := !slices.ContainsFunc(chosen, func(f fault) bool { return f.group == "log" })
 	b.damaged = b.damaged || slices.ContainsFunc(chosen, func(f fault) bool { return f.name == "damage-log" })
 	err := b.play(ctx, n, logged, func(ctx context.Context) {
@@ -203,9 +204,13 @@ func (b *bench) round(ctx context.Context, n int) error {
 		err = b.check(ctx, n)
 	}
 	s := b.story
-	fmt.Fprintf(b.out, "round %d: %s: writes %d done, %d refused, %d unknown; %d reads; checked in %.1f s\n", n,
-		strings.Join(b.said, "; "), s.counts[done]-before[done], s.counts[refused]-before[refused],
-		s.counts[unknown]-before[unknown], s.reads-readBefore, time.Since(begun).Seconds())
+	slices.Sort(s.reads)
+	times := append(s.reads, 0)
+	fmt.Fprintf(b.out, "round %d: %s: ", n, strings.Join(b.said, "; "))
+	fmt.Fprintf(b.out, "writes %d done, %d refused, %d unknown; %d reads, p50 %v, p99 %v; %.1f s to check\n",
+		s.counts[done]-before[done], s.counts[refused]-before[refused],
+		s.counts[unknown]-before[unknown], len(s.reads), times[len(s.reads)/2].Round(time.Millisecond),
+		times[len(s.reads)*99/100].Round(time.Millisecond), time.Since(begun).Seconds())
 	return err
 }
 

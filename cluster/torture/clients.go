@@ -199,7 +199,7 @@ type story struct {
 	cells  map[string]*cell
 	values int
 	counts [3]int // of writes by outcome
-	reads  int
+	reads  []time.Duration
 	ops    []porcupine.Operation // on registers
 	begun  time.Time
 	shared *token
@@ -291,17 +291,18 @@ func (a *actor) writer(round int, logged bool) func(ctx context.Context) {
 // readOwn reads a row that only this actor writes.
 func (a *actor) readOwn(ctx context.Context, key string) {
 	want := a.s.cell(key)
+	defer a.s.read(time.Now())
 	out := a.do(ctx, http.MethodGet, rowPath(key), nil)
-	a.s.read()
 	if known := out.outcome == done || out.code == "not_found"; known && out.value != want.value {
 		a.b.fail(fmt.Errorf("row %s is read as %d by who has written %d (0: no row)", key, out.value, want.value))
 	}
 }
 
-func (s *story) read() {
+// read notes a read that began at a time.
+func (s *story) read(begun time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reads++
+	s.reads = append(s.reads, time.Since(begun))
 }
 
 // pairs writes transactions of two rows, and counts their rows, of which there must be two or none.
@@ -325,12 +326,13 @@ func (a *actor) pairs(round int) func(ctx context.Context) {
 		if out.outcome != done {
 			_ = pause(ctx, 50*time.Millisecond)
 		}
+		begun := time.Now()
 		n, err := a.count(ctx, name)
+		a.s.read(begun)
 		right := n == 2 && out.outcome != refused || n == 0 && out.outcome != done
 		if stale := out.outcome == done && n == 0; err == nil && !right && !stale { // another gateway may be behind
 			a.b.fail(fmt.Errorf("%d rows of the transaction of %v", n, keys))
 		}
-		a.s.read()
 	}
 }
 
@@ -361,7 +363,7 @@ func baseRow(i int) row { return newRow(fmt.Sprint("base-", i), (i+1)*(i+1), "ba
 
 // search searches and counts the rows that nobody changes. The answer is right, or an error.
 func (a *actor) search(ctx context.Context) {
-	defer a.s.read()
+	defer a.s.read(time.Now())
 	if a.rng.IntN(2) == 0 {
 		if n, err := a.count(ctx, "base"); err == nil && n != baseRows {
 			a.b.fail(fmt.Errorf("a count has %d of %d rows", n, baseRows))

@@ -62,8 +62,8 @@ func (a *actor) operate(ctx context.Context, op operation, version string) answe
 	next := newRow(op.key, op.new, "register")
 	switch {
 	case op.kind == "read":
+		defer a.s.read(time.Now())
 		out = a.do(ctx, http.MethodGet, rowPath(op.key), nil)
-		a.s.read()
 	case op.kind == "write":
 		out = a.do(ctx, http.MethodPut, rowPath(op.key), next)
 	case op.old == 0:

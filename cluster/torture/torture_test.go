@@ -95,7 +95,8 @@ func (b *bench) control(ctx context.Context, n int, c control) error {
 		defer func() { b.front = "" }()
 	}
 	var err error
-	for try := 0; err == nil && (try == 0 || c.repeat && try < 20); try++ { // on a slow machine little happens in one
+	// On a slow machine little happens in one try.
+	for try := 0; err == nil && (try == 0 || c.repeat && try < 20); try++ {
 		if try > 0 {
 			err = again(ctx, func() error {
 				_, err := b.quiet(ctx)
