@@ -27,7 +27,9 @@ func spreadSize(dim, width int) int {
 // spread writes x − mean, rotated at random and multiplied by a constant, to z, whose length is a
 // spreadSize.
 func spread(z, x, mean []float32) {
-	vector.ScaleSub(x, 1, mean, z)
+	for i, m := range mean[:len(x)] {
+		z[i] = x[i] - m
+	}
 	n := min(len(z), 1<<bits.Len(uint(max(len(x), 8)-1)))
 	clear(z[len(x):n])
 	// The transform of a vector whose second half is zero is that of its first half, twice.

@@ -185,22 +185,6 @@ func roundSixteens(x []float32, scale float32, out []int8) int32 {
 	return roundSixteensAVX2(unsafe.SliceData(x), len(x), scale, unsafe.SliceData(out))
 }
 
-func scaled(x []float32, scale float32, out []float32) {
-	if active == genericSet {
-		scaledGo(x, scale, out)
-		return
-	}
-	scaleAVX2(unsafe.SliceData(x), len(x), scale, unsafe.SliceData(out))
-}
-
-func scaleSub(x []float32, scale float32, y, out []float32) {
-	if active == genericSet {
-		scaleSubGo(x, scale, y, out)
-		return
-	}
-	scaleSubAVX2(unsafe.SliceData(x), len(x), scale, unsafe.SliceData(y), unsafe.SliceData(out))
-}
-
 func addRows(sum []float64, cells []float32, at []int, x []float64) {
 	if active == genericSet {
 		addRowsGo(sum, cells, at, x)

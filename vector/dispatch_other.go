@@ -45,10 +45,6 @@ func largestBits(x []float32) uint32 { return largestBitsGo(x) }
 
 func roundSixteens(x []float32, scale float32, out []int8) int32 { return roundBytesGo(x, scale, out) }
 
-func scaled(x []float32, scale float32, out []float32) { scaledGo(x, scale, out) }
-
-func scaleSub(x []float32, scale float32, y, out []float32) { scaleSubGo(x, scale, y, out) }
-
 func allFinite(x []float32) bool { return firstNotFinite(x) < 0 }
 
 // Prefetch hints that the bytes from p will be read soon. Without assembly it does

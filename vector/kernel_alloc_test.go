@@ -22,7 +22,6 @@ func TestKernelAllocations(t *testing.T) {
 			"MatVec":                func() { var a, b, c [169]float32; MatVec(a[:], 13, 13, b[:], c[:]) },
 			"RotateSigns":           func() { var a [64]float32; var s [1]uint64; RotateSigns(a[:], s[:]) },
 			"Scale":                 func() { var a, b [99]float32; Scale(a[:], 1, b[:]) },
-			"ScaleSub":              func() { var a, b, c [99]float32; ScaleSub(a[:], 1, b[:], c[:]) },
 			"Prefetch":              func() { var a [99]byte; Prefetch(unsafe.Pointer(&a), 99) },
 			"SketchScores": func() {
 				var q [64]int16

@@ -182,16 +182,6 @@ func largestBitsAVX2(x *float32, n int) uint32
 //go:noescape
 func roundSixteensAVX2(x *float32, n int, scale float32, out *int8) int32
 
-// scaleAVX2 is Scale for n numbers.
-//
-//go:noescape
-func scaleAVX2(x *float32, n int, scale float32, out *float32)
-
-// scaleSubAVX2 is ScaleSub for n numbers.
-//
-//go:noescape
-func scaleSubAVX2(x *float32, n int, scale float32, y *float32, out *float32)
-
 // addRowsAVX2 is AddRows for n sums, a multiple of 32, and a number of rows.
 //
 //go:noescape

@@ -46,28 +46,10 @@ func rounded(x float32) int32 {
 	return int32(math.Float32bits(x+magic)) - int32(0x4b400000)
 }
 
-// Scale writes scale·x to out, which has at least the length of x. All kernels give the same bits.
-// O(len(x)).
+// Scale writes scale·x to out, which has at least the length of x. O(len(x)).
 func Scale(x []float32, scale float32, out []float32) {
-	scaled(x, scale, out[:len(x)])
-}
-
-func scaledGo(x []float32, scale float32, out []float32) {
 	out = out[:len(x)]
 	for i, v := range x {
 		out[i] = v * scale
-	}
-}
-
-// ScaleSub writes scale·x − y to out, element by element, with the product rounded before the subtraction:
-// all kernels give the same bits. y and out have at least the length of x. O(len(x)).
-func ScaleSub(x []float32, scale float32, y, out []float32) {
-	scaleSub(x, scale, y[:len(x)], out[:len(x)])
-}
-
-func scaleSubGo(x []float32, scale float32, y, out []float32) {
-	y, out = y[:len(x)], out[:len(x)]
-	for i, v := range x {
-		out[i] = float32(v*scale) - y[i]
 	}
 }

@@ -58,28 +58,3 @@ func TestKernelRoundBytes(t *testing.T) {
 		}
 	})
 }
-
-func TestKernelScaleSub(t *testing.T) {
-	atEachLevel(t, func(t *testing.T) {
-		r := rand.New(rand.NewPCG(57, 58))
-		for n := range 70 {
-			x, y := view[float32](fencedEnd(t, 4*n)), view[float32](fencedEnd(t, 4*n))
-			out := view[float32](fencedEnd(t, 4*n))
-			for i := range x {
-				x[i], y[i] = float32(r.NormFloat64()), float32(r.NormFloat64())
-			}
-			ScaleSub(x, 0.7, y, out)
-			for i, got := range out {
-				if want := float32(x[i]*0.7) - y[i]; math.Float32bits(got) != math.Float32bits(want) {
-					t.Fatalf("element %d of %d: %v, want %v", i, n, got, want)
-				}
-			}
-			Scale(x, 0.7, out)
-			for i, got := range out {
-				if want := x[i] * 0.7; math.Float32bits(got) != math.Float32bits(want) {
-					t.Fatalf("element %d of %d: the product is %v, want %v", i, n, got, want)
-				}
-			}
-		}
-	})
-}

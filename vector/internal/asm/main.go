@@ -34,8 +34,6 @@ func main() {
 	wholeBytes()
 	largestBits()
 	roundSixteens()
-	scale(false)
-	scale(true)
 	addRows()
 	prefetch()
 	Generate()
