@@ -95,6 +95,10 @@ func (c *Cluster) DeleteLog(ctx context.Context, s *Shard) error {
 	return failure(err, "delete the log of shard "+s.ID)
 }
 
+// ackTime is how long the servers may take to store a small message. A leader that has ended does not answer, and
+// the next one knows nothing of what was sent to it.
+const ackTime = 5 * time.Second
+
 // Publish appends a message to the log of a shard, and returns its sequence once a majority of the servers
 // has it. A message with the id of one of the last two minutes (Window) is not appended again: its sequence
 // is that of the first. Errors: ErrSealed, ErrTooLarge, ErrFull, ErrLogLost, ErrUnreachable if the message
@@ -111,7 +115,7 @@ func (c *Cluster) Publish(ctx context.Context, s *Shard, id string, m *Message) 
 	msg := &nats.Msg{Subject: c.stream(s), Data: b, Header: nats.Header{
 		formatHeader: {format}, sumHeader: {strconv.FormatUint(uint64(sum(b)), 16)},
 	}}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, ackTime+time.Duration(len(b)/leastRate)*time.Second)
 	defer cancel()
 	ack, err := c.js.PublishMsg(ctx, msg, jetstream.WithMsgID(id), jetstream.WithExpectStream(c.stream(s)))
 	if err == nil {

@@ -76,7 +76,7 @@ func (c *Cluster) Snapshots(ctx context.Context, shard string) (out []Snapshot, 
 	return out, nil
 }
 
-// leastRate is how many bytes of a snapshot arrive in a second at least.
+// leastRate is how many bytes of a snapshot or a message arrive in a second at least.
 const leastRate = 256 << 10
 
 // GetSnapshot writes a snapshot to w. Errors: ErrCorrupt if it is damaged, which may be known only after all
