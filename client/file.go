@@ -54,15 +54,12 @@ func (f File) Stats(ctx context.Context) (db.Stats, error) {
 }
 
 // Maintain maintains the indexes, as db.DB.Maintain does, and returns the steps.
-func (f File) Maintain(ctx context.Context, share float64) (steps []maintenance.Step, err error) {
+func (f File) Maintain(ctx context.Context, share float64) ([]maintenance.Step, error) {
 	var out wire.Maintained
 	in := wire.Maintain{Share: share}
 	r := &request{method: http.MethodPost, path: f.path + "/maintain", in: in, long: true}
-	err = f.c.call(ctx, r, &out)
-	for _, step := range out.Steps {
-		steps = append(steps, maintenance.Step(step))
-	}
-	return steps, err
+	err := f.c.call(ctx, r, &out)
+	return out.Steps, err
 }
 
 // Compact rewrites the file without free pages, as db.DB.Compact does. Of o only Reorder has an effect; nil

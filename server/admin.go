@@ -13,6 +13,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/maintenance"
 	"github.com/anndb/anndb/internal/wire"
 )
 
@@ -127,12 +128,10 @@ func check(c *call) (any, error) {
 }
 
 func maintain(c *call, in *wire.Maintain) (any, error) {
-	out := wire.Maintained{Steps: []wire.Step{}}
+	out := wire.Maintained{Steps: []maintenance.Step{}}
 	err := c.run(func(run *db.Run) error {
 		steps, err := c.file.Maintain(c.ctx, in.Share, run)
-		for _, step := range steps {
-			out.Steps = append(out.Steps, wire.Step(step))
-		}
+		out.Steps = append(out.Steps, steps...)
 		return err
 	})
 	return out, err

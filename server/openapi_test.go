@@ -107,7 +107,7 @@ func (s schemas) of(t reflect.Type) object {
 		}}
 	case t == reflect.TypeFor[wire.Features]():
 		return object{"type": "object", "description": `{"name": value} or {"indices": [], "values": []}`}
-	case t == reflect.TypeFor[time.Time](), t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextMarshaler]()):
 		return object{"type": "string"}
 	}
 	switch t.Kind() {

@@ -108,6 +108,21 @@ func init() { where.Refused = func(e *where.Error) error { return &Error{e} } }
 // by Func and db.Collection.RowFilter, which it describes in angle brackets.
 func (f *Filter) String() string { return where.Text(f.Expr()) }
 
+// MarshalText returns the filter as text, as String does.
+func (f *Filter) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// UnmarshalText is Parse; an empty text selects all rows.
+func (f *Filter) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	parsed, err := Parse(string(text))
+	if err == nil {
+		*f = *parsed
+	}
+	return err
+}
+
 // Of returns the filter of an expression. Package db makes filters of rows with it.
 func Of(e where.Expr) *Filter { return &Filter{e} }
 

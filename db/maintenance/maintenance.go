@@ -56,20 +56,23 @@ func (m Policy) Resolve() (Policy, error) {
 
 // Step is one unit of work: of maintenance, or a build or compaction in the background.
 type Step struct {
-	Collection, Index string // empty for a compaction; Index also where rows expire
+	Collection string `json:"collection"` // empty for a compaction
+	Index      string `json:"index"`      // empty for a compaction, and where rows expire
 	// Action is what the step did: make a "segment" of fresh rows, "merge" them with a small one,
 	// "measure" the recall of a forest for users, "relearn" the index, "expire" rows; in the background
 	// also "build" and "compact".
-	Action  string
-	Rows    int // the number of rows that the step read
-	Seconds float64
+	Action  string  `json:"action"`
+	Rows    int     `json:"rows"` // the number of rows that the step read
+	Seconds float64 `json:"seconds"`
 }
 
 // Stats describes the maintenance since the database was opened: whether it is done in the
 // background, whether that is paused, and whether a step is running.
 type Stats struct {
-	Background, Paused, Working bool
-	Steps                       uint64 // completed, without builds and compactions by the program
-	Last                        Step   // the latest one of the background
-	Error                       string // why that failed; empty if it did not
+	Background bool   `json:"background"`
+	Paused     bool   `json:"paused"`
+	Working    bool   `json:"working"`
+	Steps      uint64 `json:"steps"`           // completed, without builds and compactions by the program
+	Last       Step   `json:"last"`            // the latest one of the background
+	Error      string `json:"error,omitempty"` // why that failed; empty if it did not
 }

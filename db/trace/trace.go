@@ -41,7 +41,9 @@ type Func func(ctx context.Context, s Span)
 
 // Totals counts what was done since the database was opened.
 type Totals struct {
-	Searches, Predictions     uint64 // queries, also those that failed
-	Commits                   uint64 // to the file, each of one or more transactions
-	RowsWritten, BytesWritten uint64 // rows put, changed or deleted, and the size of these changes
+	Searches     uint64 `json:"searches"` // queries, also those that failed
+	Predictions  uint64 `json:"predictions"`
+	Commits      uint64 `json:"commits"`       // to the file, each of one or more transactions
+	RowsWritten  uint64 `json:"rows_written"`  // rows put, changed or deleted
+	BytesWritten uint64 `json:"bytes_written"` // the size of these changes
 }

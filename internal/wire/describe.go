@@ -237,17 +237,17 @@ func NewIndexes(list []index.Info) (out Indexes, err error) {
 
 // Stats is a db.Stats.
 type Stats struct {
-	FileBytes      int64         `json:"file_bytes"`
-	FreeBytes      int64         `json:"free_bytes"`
-	LiveBytes      int64         `json:"live_bytes"`
-	PageSize       int64         `json:"page_size"`
-	MapReserve     int64         `json:"map_reserve"`
-	Generation     uint64        `json:"generation"`
-	Totals         Totals        `json:"totals"`
-	Snapshots      int           `json:"snapshots"`
-	OldestSnapshot time.Duration `json:"oldest_snapshot_ns"`
-	Maintenance    Maintenance   `json:"maintenance"`
-	Running        []Running     `json:"running,omitempty"`
+	FileBytes      int64             `json:"file_bytes"`
+	FreeBytes      int64             `json:"free_bytes"`
+	LiveBytes      int64             `json:"live_bytes"`
+	PageSize       int64             `json:"page_size"`
+	MapReserve     int64             `json:"map_reserve"`
+	Generation     uint64            `json:"generation"`
+	Totals         trace.Totals      `json:"totals"`
+	Snapshots      int               `json:"snapshots"`
+	OldestSnapshot time.Duration     `json:"oldest_snapshot_ns"`
+	Maintenance    maintenance.Stats `json:"maintenance"`
+	Running        []Running         `json:"running,omitempty"`
 	Collections
 	Indexes
 }
@@ -261,43 +261,12 @@ type Running struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Totals is a trace.Totals.
-type Totals struct {
-	Searches     uint64 `json:"searches"`
-	Predictions  uint64 `json:"predictions"`
-	Commits      uint64 `json:"commits"`
-	RowsWritten  uint64 `json:"rows_written"`
-	BytesWritten uint64 `json:"bytes_written"`
-}
-
-// Maintenance is a maintenance.Stats.
-type Maintenance struct {
-	Background bool   `json:"background"`
-	Paused     bool   `json:"paused"`
-	Working    bool   `json:"working"`
-	Steps      uint64 `json:"steps"`
-	Last       Step   `json:"last"`
-	Error      string `json:"error,omitempty"`
-}
-
-// Step is a maintenance.Step.
-type Step struct {
-	Collection string  `json:"collection"`
-	Index      string  `json:"index"`
-	Action     string  `json:"action"`
-	Rows       int     `json:"rows"`
-	Seconds    float64 `json:"seconds"`
-}
-
 // NewStats returns the form of the description of a file.
 func NewStats(s *db.Stats) (out Stats, err error) {
-	m := &s.Maintenance
 	out = Stats{
 		FileBytes: s.FileBytes, FreeBytes: s.FreeBytes, LiveBytes: s.LiveBytes, PageSize: s.PageSize,
-		MapReserve: s.MapReserve, Generation: s.Generation, Totals: Totals(s.Totals), Snapshots: s.Snapshots,
-		OldestSnapshot: s.OldestSnapshot,
-		Maintenance:    Maintenance{m.Background, m.Paused, m.Working, m.Steps, Step(m.Last), m.Error},
-		Collections:    NewCollections(s.Collections),
+		MapReserve: s.MapReserve, Generation: s.Generation, Totals: s.Totals, Snapshots: s.Snapshots,
+		OldestSnapshot: s.OldestSnapshot, Maintenance: s.Maintenance, Collections: NewCollections(s.Collections),
 	}
 	out.Indexes, err = NewIndexes(s.Indexes)
 	return out, err
@@ -314,15 +283,10 @@ func NewCollections(list []db.CollectionInfo) Collections {
 
 // Get returns the description.
 func (s *Stats) Get() (out db.Stats, err error) {
-	m := &s.Maintenance
 	out = db.Stats{
 		FileBytes: s.FileBytes, FreeBytes: s.FreeBytes, LiveBytes: s.LiveBytes, PageSize: s.PageSize,
-		MapReserve: s.MapReserve, Generation: s.Generation, Totals: trace.Totals(s.Totals), Snapshots: s.Snapshots,
-		OldestSnapshot: s.OldestSnapshot,
-		Maintenance: maintenance.Stats{
-			Background: m.Background, Paused: m.Paused, Working: m.Working, Steps: m.Steps,
-			Last: maintenance.Step(m.Last), Error: m.Error,
-		},
+		MapReserve: s.MapReserve, Generation: s.Generation, Totals: s.Totals, Snapshots: s.Snapshots,
+		OldestSnapshot: s.OldestSnapshot, Maintenance: s.Maintenance,
 	}
 	if out.Collections, err = All(s.Collections.Collections, (*Collection).Get); err == nil {
 		out.Indexes, err = All(s.Indexes.Indexes, (*Index).Get)
@@ -357,7 +321,7 @@ type Compact struct {
 
 // Maintained has the steps of maintenance.
 type Maintained struct {
-	Steps []Step `json:"steps"`
+	Steps []maintenance.Step `json:"steps"`
 }
 
 // Checked is the answer to a check: every problem of a file.

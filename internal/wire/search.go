@@ -75,7 +75,7 @@ type Search struct {
 	Radius  *float64      `json:"radius,omitempty"`
 	Include []string      `json:"include,omitempty"` // of contents
 	Explain bool          `json:"explain,omitempty"`
-	Rank    *Rank         `json:"rank,omitempty"`
+	Rank    *rank.Options `json:"rank,omitempty"`  // origins are numbers, or times as text
 	After   []Key         `json:"after,omitempty"` // of the hits of earlier pages
 	Params  *query.Params `json:"params,omitempty"`
 	Stats   bool          `json:"stats,omitempty"` // asks for Result.Plan and Result.Stats
@@ -90,7 +90,7 @@ var contents = map[string]db.Content{
 func NewSearch(o *db.SearchOptions) *Search {
 	s := &Search{
 		K: o.K, Index: o.Index, Recall: o.Recall, Radius: o.Radius, Explain: o.Explain, Params: o.Params,
-		Rank: newRank(&o.Rank), Stats: true,
+		Rank: &o.Rank, Stats: true,
 	}
 	if o.Where != nil {
 		s.Where = o.Where.String()
@@ -118,8 +118,14 @@ func (s *Search) Get() (queries []db.Query, o *db.SearchOptions, err error) {
 		return nil, nil, err
 	}
 	if s.Rank != nil {
-		if o.Rank, err = s.Rank.get(); err != nil {
-			return nil, nil, err
+		o.Rank = *s.Rank
+		for i := range o.Rank.Boosts {
+			b := &o.Rank.Boosts[i]
+			if text, ok := b.Origin.(string); ok {
+				if b.Origin, err = time.Parse(time.RFC3339, text); err != nil {
+					return nil, nil, fmt.Errorf("%w: origin: %w", ErrJSON, err)
+				}
+			}
 		}
 	}
 	for _, name := range s.Include {
@@ -145,67 +151,6 @@ func Where(text string) (*filter.Filter, error) {
 		return nil, nil
 	}
 	return filter.Parse(text)
-}
-
-// Rank is a rank.Options.
-type Rank struct {
-	Weight     float64 `json:"weight,omitempty"`
-	Reciprocal bool    `json:"reciprocal,omitempty"`
-	Boosts     []Boost `json:"boosts,omitempty"`
-	Diversity  float64 `json:"diversity,omitempty"`
-	PerGroup   int     `json:"per_group,omitempty"`
-	GroupBy    string  `json:"group_by,omitempty"`
-	Depth      int     `json:"depth,omitempty"`
-}
-
-// Boost is a rank.Boost. Its origin is a number, or a time as text.
-type Boost struct {
-	Where     string  `json:"where,omitempty"`
-	Factor    float64 `json:"factor,omitempty"`
-	Add       float64 `json:"add,omitempty"`
-	Attribute string  `json:"attribute,omitempty"`
-	Origin    any     `json:"origin,omitempty"`
-	Half      float64 `json:"half,omitempty"`
-	Linear    bool    `json:"linear,omitempty"`
-}
-
-func newRank(o *rank.Options) *Rank {
-	r := &Rank{
-		Weight: o.Weight, Reciprocal: o.Reciprocal, Diversity: o.Diversity, PerGroup: o.PerGroup,
-		GroupBy: o.GroupBy, Depth: o.Depth,
-	}
-	for _, b := range o.Boosts {
-		out := Boost{
-			Factor: b.Factor, Add: b.Add, Attribute: b.Attribute, Origin: b.Origin, Half: b.Half, Linear: b.Linear,
-		}
-		if b.Where != nil {
-			out.Where = b.Where.String()
-		}
-		r.Boosts = append(r.Boosts, out)
-	}
-	return r
-}
-
-func (r *Rank) get() (o rank.Options, err error) {
-	o = rank.Options{
-		Weight: r.Weight, Reciprocal: r.Reciprocal, Diversity: r.Diversity, PerGroup: r.PerGroup,
-		GroupBy: r.GroupBy, Depth: r.Depth,
-	}
-	for _, b := range r.Boosts {
-		out := rank.Boost{
-			Factor: b.Factor, Add: b.Add, Attribute: b.Attribute, Origin: b.Origin, Half: b.Half, Linear: b.Linear,
-		}
-		if text, ok := b.Origin.(string); ok {
-			if out.Origin, err = time.Parse(time.RFC3339, text); err != nil {
-				return o, fmt.Errorf("%w: origin: %w", ErrJSON, err)
-			}
-		}
-		if out.Where, err = Where(b.Where); err != nil {
-			return o, err
-		}
-		o.Boosts = append(o.Boosts, out)
-	}
-	return o, nil
 }
 
 // Result is a db.Result.
@@ -236,24 +181,16 @@ func NewBatch[Answer, Form any](list []Answer, form func(*Answer) *Form) Batch[F
 // Hit is a db.Hit.
 type Hit struct {
 	Key
-	Row           uint32     `json:"row"`
-	Distance      float32    `json:"distance"`
-	Score         float32    `json:"score,omitempty"`
-	Places        *Places    `json:"places,omitempty"`
-	Labels        []string   `json:"labels,omitempty"`
-	Text          string     `json:"text,omitempty"`
-	Payload       string     `json:"payload,omitempty"`
-	PayloadBase64 []byte     `json:"payload_base64,omitempty"`
-	Attributes    Attributes `json:"attributes,omitempty"`
-	Why           *Reason    `json:"why,omitempty"`
-}
-
-// Places is a rank.Places.
-type Places struct {
-	VectorRank int     `json:"by_vector"`
-	TextRank   int     `json:"by_text"`
-	Distance   float32 `json:"distance"`
-	Score      float32 `json:"text_score"`
+	Row           uint32       `json:"row"`
+	Distance      float32      `json:"distance"`
+	Score         float32      `json:"score,omitempty"`
+	Places        *rank.Places `json:"places,omitempty"`
+	Labels        []string     `json:"labels,omitempty"`
+	Text          string       `json:"text,omitempty"`
+	Payload       string       `json:"payload,omitempty"`
+	PayloadBase64 []byte       `json:"payload_base64,omitempty"`
+	Attributes    Attributes   `json:"attributes,omitempty"`
+	Why           *Reason      `json:"why,omitempty"`
 }
 
 // NewResult returns the form of a result; stats adds how it was found.
@@ -266,7 +203,7 @@ func NewResult(r *db.Result, stats bool) *Result {
 		h := &r.Hits[i]
 		payload := NewKey(h.Payload)
 		out.Hits[i] = Hit{
-			Key: NewKey(h.Key), Row: h.Row, Distance: h.Distance, Score: h.Score, Places: (*Places)(h.Places),
+			Key: NewKey(h.Key), Row: h.Row, Distance: h.Distance, Score: h.Score, Places: h.Places,
 			Labels: h.Labels, Text: h.Text, Payload: payload.Text, PayloadBase64: payload.Bytes,
 			Attributes: h.Attributes, Why: NewReason(h.Why),
 		}
@@ -289,7 +226,7 @@ func (h *Hit) get() (db.Hit, error) {
 	why, whyErr := h.Why.Get()
 	payload, payloadErr := Key{Text: h.Payload, Bytes: h.PayloadBase64}.Get()
 	return db.Hit{
-		Key: key, Row: h.Row, Distance: h.Distance, Score: h.Score, Places: (*rank.Places)(h.Places),
+		Key: key, Row: h.Row, Distance: h.Distance, Score: h.Score, Places: h.Places,
 		Labels: h.Labels, Text: h.Text, Payload: payload, Attributes: h.Attributes, Why: why,
 	}, errors.Join(err, whyErr, payloadErr)
 }
