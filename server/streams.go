@@ -8,12 +8,12 @@ import (
 	"io"
 	"iter"
 	"net/http"
-	"runtime/debug"
 	"strconv"
 
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/dataset/rows"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/internal/wire"
 )
 
@@ -44,7 +44,7 @@ func exportRows(c *call) error {
 		}
 		schema := rows.Schema(&info)
 		schema.Base64 = form == "base64"
-		for lines, err := range ahead(chunks(coll.Rows(c.ctx, where), schema, most)) {
+		for lines, err := range par.Ahead(chunks(coll.Rows(c.ctx, where), schema, most)) {
 			if err = cmp.Or(err, c.ctx.Err()); err == nil {
 				err = c.sendLines(lines)
 			}
@@ -80,44 +80,6 @@ func chunks(of iter.Seq2[db.Row, error], schema dataset.Schema, most int) iter.S
 			}
 		}
 		yield(lines, nil)
-	}
-}
-
-// ahead iterates over items while another goroutine makes the next one.
-func ahead[T any](items iter.Seq2[T, error]) iter.Seq2[T, error] {
-	type made struct {
-		item T
-		err  error
-	}
-	return func(yield func(T, error) bool) {
-		next, stop := make(chan made), make(chan struct{})
-		var fault any
-		go func() {
-			defer close(next)
-			defer func() {
-				if p := recover(); p != nil {
-					fault = fmt.Sprintf("%v\n%s", p, debug.Stack())
-				}
-			}()
-			for item, err := range items {
-				select {
-				case next <- made{item, err}:
-				case <-stop:
-					return
-				}
-			}
-		}()
-		for x := range next {
-			if !yield(x.item, x.err) {
-				break
-			}
-		}
-		close(stop)
-		for range next { // until the goroutine has ended
-		}
-		if fault != nil {
-			panic(fault)
-		}
 	}
 }
 
@@ -170,7 +132,7 @@ func rowsOf(lines dataset.Reader) iter.Seq2[db.Row, error] {
 			yield(db.Row{}, fmt.Errorf("%w: row 0 has no key", wire.ErrJSON))
 			return
 		}
-		for list, err := range ahead(batches(lines)) {
+		for list, err := range par.Ahead(batches(lines)) {
 			if err != nil {
 				yield(db.Row{}, err)
 				return

@@ -1,4 +1,4 @@
-// Package par runs loops on several goroutines.
+// Package par runs loops on several goroutines, and iterations ahead of their use.
 //
 // A loop hands out its numbers in ascending order, as goroutines become free. After
 // an error it hands out no more numbers and waits for the running calls. It returns

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"maps"
 	"os"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/internal/table"
 )
 
@@ -137,13 +139,11 @@ func (c *Import) into(a *command.App, r *batchReader, known *db.CollectionInfo, 
 		}
 	}
 	start := time.Now()
-	next := r.next
+	batches := r.batches(first)
 	if c.Input != command.Standard { // which may keep the other goroutine waiting
-		var stop func()
-		next, stop = r.ahead()
-		defer stop()
+		batches = par.Ahead(batches)
 	}
-	n, err := c.load(a, d.Collection(c.Collection), first, next, r.in.Records)
+	n, err := c.load(a, d.Collection(c.Collection), batches, r.in.Records)
 	if err != nil {
 		c.undo(a, d, created, newFile)
 		return c.failed(n, err)
@@ -151,16 +151,20 @@ func (c *Import) into(a *command.App, r *batchReader, known *db.CollectionInfo, 
 	return c.report(a, d, r.in, imported{known, created, n, time.Since(start).Seconds()})
 }
 
-// load stores the rows of batches, beginning with one that has been read already, and returns how many
-// rows were acknowledged.
+// load stores the rows of batches, and returns how many rows were acknowledged.
 func (c *Import) load(
-	a *command.App, coll db.Collection, batch []db.Row, next func() ([]db.Row, error), total int64,
+	a *command.App, coll db.Collection, batches iter.Seq2[[]db.Row, error], total int64,
 ) (n int, err error) {
 	stored := 0                // by the import that --resume continues
 	var late *input.EmbedError // of rows behind those that have their vectors and are stored
 	rows := func(yield func(db.Row, error) bool) {
-		var err error
-		for ; len(batch) > 0 && err == nil; batch, err = next() {
+		for batch, err := range batches {
+			if err != nil {
+				if !errors.As(err, &late) {
+					yield(db.Row{}, err)
+				}
+				return
+			}
 			for _, r := range batch {
 				has := false
 				switch {
@@ -175,9 +179,6 @@ func (c *Import) load(
 					return
 				}
 			}
-		}
-		if err != nil && !errors.As(err, &late) {
-			yield(db.Row{}, err)
 		}
 	}
 	o := db.LoadOptions{Insert: !c.Replace && !c.Update}

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"io"
+	"iter"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/cmd/anndb/internal/input"
@@ -27,35 +28,13 @@ type batchReader struct {
 	ended    bool
 }
 
-// ahead returns next with another goroutine that reads the next batch while one is in use, and a
-// function that ends it.
-func (r *batchReader) ahead() (next func() ([]db.Row, error), stop func()) {
-	type read struct {
-		rows []db.Row
-		err  error
-	}
-	batches, stopped := make(chan read), make(chan struct{})
-	go func() {
-		defer close(batches)
-		for {
-			rows, err := r.next()
-			select {
-			case batches <- read{rows, err}:
-			case <-stopped:
+// batches iterates over the batches, beginning with one that has been read already.
+func (r *batchReader) batches(first []db.Row) iter.Seq2[[]db.Row, error] {
+	return func(yield func([]db.Row, error) bool) {
+		for batch, err := first, error(nil); len(batch) > 0 || err != nil; batch, err = r.next() {
+			if !yield(batch, err) || err != nil {
 				return
 			}
-			if len(rows) == 0 {
-				return
-			}
-		}
-	}()
-	next = func() ([]db.Row, error) {
-		b := <-batches
-		return b.rows, b.err
-	}
-	return next, func() {
-		close(stopped)
-		for range batches { // until the goroutine has ended
 		}
 	}
 }
