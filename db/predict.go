@@ -55,13 +55,13 @@ type Predictions struct {
 // Prediction is a label with its confidence score: 0 to 1, or for SBT the margin of the last
 // decision, which is negative if the tree rejects it.
 type Prediction struct {
-	Label string
-	Score float32
+	Label string  `json:"label"`
+	Score float32 `json:"score"`
 	// Probability is that of the label being right, by the held-out rows of the build. It is 0 if there were
 	// fewer than 50 of them with labels, or with PredictOptions.Params.
-	Probability float32
-	Predicted   bool            // whether the label is in the set that the model predicts; true without Top
-	Why         *explain.Reason // explains the score, with PredictOptions.Explain; of labels of one tree alike
+	Probability float32         `json:"probability,omitempty"`
+	Predicted   bool            `json:"predicted"`     // whether the label is in the set that the model predicts; true without Top
+	Why         *explain.Reason `json:"why,omitempty"` // explains the score, with PredictOptions.Explain; of labels of one tree alike
 }
 
 // PredictStats counts the work of one prediction.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/anndb/anndb/dataset/rows"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/internal/golden"
 	"github.com/anndb/anndb/internal/wire"
 	"github.com/anndb/anndb/text"
@@ -104,6 +105,11 @@ func (s schemas) of(t reflect.Type) object {
 		return object{"oneOf": []any{
 			object{"type": "array", "items": object{"type": "number"}},
 			object{"type": "object", "description": "float32 in little-endian order", "properties": object{"base64": object{"type": "string"}}},
+		}}
+	case t == reflect.TypeFor[explain.Key]():
+		return object{"oneOf": []any{
+			object{"type": "string"},
+			object{"type": "object", "properties": object{"base64": object{"type": "string", "contentEncoding": "base64"}}},
 		}}
 	case t == reflect.TypeFor[wire.Features]():
 		return object{"type": "object", "description": `{"name": value} or {"indices": [], "values": []}`}

@@ -2,8 +2,10 @@
 package explain
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Reason explains an answer by its parts, largest first. The parts of a prediction by LCIF are rows
@@ -12,26 +14,54 @@ import (
 // auto-labels its models, each with its own reason, those of a hit the leaves that elected it, with their
 // votes as a share, or the terms of a text.
 type Reason struct {
-	Text    string // a key, a feature, or a description such as "goal? yes"
-	Key     []byte // if the part is a row
-	Feature string // if the part is a feature
+	Text string `json:"text"`          // a key, a feature, or a description such as "goal? yes"
+	Key  Key    `json:"key,omitempty"` // if the part is a row
+	// Title is the string attribute "title" of a row, or else the beginning of its text or payload. Of each list
+	// of rows the first ten have it, Labels and Parts.
+	Title   string   `json:"title,omitempty"`
+	Labels  []string `json:"labels,omitempty"`
+	Feature string   `json:"feature,omitempty"` // if the part is a feature
 	// Value is the similarity of a row, what a feature adds to it, the value of a feature as the tree weighs it,
 	// or the score of a model of auto-labels.
-	Value float64
+	Value float64 `json:"value,omitempty"`
 	// Score is what the part adds to the total: for a decision its margin, for the leaf of a path
 	// the share of its training rows that have its answer, for a hit the estimate of its label, and for linear
 	// classifiers the margin of the label's own.
-	Score float64
-	Parts []Reason
-	// Title is the string attribute "title" of a row, or else the beginning of its text or payload. Of each list
-	// of rows the first ten have it, Labels and Parts.
-	Title  string
-	Labels []string
+	Score     float64    `json:"score"`
+	Threshold *Threshold `json:"threshold,omitempty"` // of a label
+	Parts     []Reason   `json:"parts,omitempty"`
 	// Against is what speaks against a label by LCIF: the nearest rows without it, and the features whose rows
 	// have it less often than all rows. They are no part of the score: Score is what each would add at most, if
 	// the row had the label, or if all rows with the feature, and no others, had it.
-	Against   []Reason
-	Threshold *Threshold // of a label
+	Against []Reason `json:"against,omitempty"`
+}
+
+// Key is the key of a row: in JSON a text, or the field base64 of an object if it is none.
+type Key []byte
+
+type binaryKey struct {
+	Base64 []byte `json:"base64"`
+}
+
+// MarshalJSON writes either form.
+func (k Key) MarshalJSON() ([]byte, error) {
+	if utf8.Valid(k) {
+		return json.Marshal(string(k))
+	}
+	return json.Marshal(binaryKey{k})
+}
+
+// UnmarshalJSON reads either form.
+func (k *Key) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		*k = Key(text)
+		return nil
+	}
+	var b binaryKey
+	err := json.Unmarshal(raw, &b)
+	*k = b.Base64
+	return err
 }
 
 // Threshold is the least probability of a label that is predicted or, where Text says so, its least score, or

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/rank"
 	"github.com/anndb/anndb/internal/jsonscan"
@@ -181,16 +182,16 @@ func NewBatch[Answer, Form any](list []Answer, form func(*Answer) *Form) Batch[F
 // Hit is a db.Hit.
 type Hit struct {
 	Key
-	Row           uint32       `json:"row"`
-	Distance      float32      `json:"distance"`
-	Score         float32      `json:"score,omitempty"`
-	Places        *rank.Places `json:"places,omitempty"`
-	Labels        []string     `json:"labels,omitempty"`
-	Text          string       `json:"text,omitempty"`
-	Payload       string       `json:"payload,omitempty"`
-	PayloadBase64 []byte       `json:"payload_base64,omitempty"`
-	Attributes    Attributes   `json:"attributes,omitempty"`
-	Why           *Reason      `json:"why,omitempty"`
+	Row           uint32          `json:"row"`
+	Distance      float32         `json:"distance"`
+	Score         float32         `json:"score,omitempty"`
+	Places        *rank.Places    `json:"places,omitempty"`
+	Labels        []string        `json:"labels,omitempty"`
+	Text          string          `json:"text,omitempty"`
+	Payload       string          `json:"payload,omitempty"`
+	PayloadBase64 []byte          `json:"payload_base64,omitempty"`
+	Attributes    Attributes      `json:"attributes,omitempty"`
+	Why           *explain.Reason `json:"why,omitempty"`
 }
 
 // NewResult returns the form of a result; stats adds how it was found.
@@ -205,7 +206,7 @@ func NewResult(r *db.Result, stats bool) *Result {
 		out.Hits[i] = Hit{
 			Key: NewKey(h.Key), Row: h.Row, Distance: h.Distance, Score: h.Score, Places: h.Places,
 			Labels: h.Labels, Text: h.Text, Payload: payload.Text, PayloadBase64: payload.Bytes,
-			Attributes: h.Attributes, Why: NewReason(h.Why),
+			Attributes: h.Attributes, Why: h.Why,
 		}
 	}
 	return out
@@ -223,12 +224,11 @@ func (r *Result) Get() (out db.Result, err error) {
 
 func (h *Hit) get() (db.Hit, error) {
 	key, err := h.Key.Get()
-	why, whyErr := h.Why.Get()
 	payload, payloadErr := Key{Text: h.Payload, Bytes: h.PayloadBase64}.Get()
 	return db.Hit{
 		Key: key, Row: h.Row, Distance: h.Distance, Score: h.Score, Places: h.Places,
-		Labels: h.Labels, Text: h.Text, Payload: payload, Attributes: h.Attributes, Why: why,
-	}, errors.Join(err, whyErr, payloadErr)
+		Labels: h.Labels, Text: h.Text, Payload: payload, Attributes: h.Attributes, Why: h.Why,
+	}, errors.Join(err, payloadErr)
 }
 
 // Predict is a request for the labels of a query, or of each of Queries.
@@ -274,53 +274,31 @@ func (p *Predict) Get() (queries []db.Query, o *db.PredictOptions, err error) {
 
 // Predictions is a db.Predictions.
 type Predictions struct {
-	Labels []Prediction     `json:"labels"`
-	Why    *Reason          `json:"why,omitempty"`
+	Labels []db.Prediction  `json:"labels"`
+	Why    *explain.Reason  `json:"why,omitempty"`
 	Stats  *db.PredictStats `json:"stats,omitempty"`
 }
 
 // PredictionsList has those of several queries.
 type PredictionsList Batch[Predictions]
 
-// Prediction is a db.Prediction.
-type Prediction struct {
-	Label       string  `json:"label"`
-	Score       float32 `json:"score"`
-	Probability float32 `json:"probability,omitempty"`
-	Predicted   bool    `json:"predicted"`
-	Why         *Reason `json:"why,omitempty"`
-}
-
 // NewPredictions returns the form of predictions; stats adds how they were made.
 func NewPredictions(p *db.Predictions, stats bool) *Predictions {
-	out := &Predictions{Labels: make([]Prediction, len(p.Labels)), Why: NewReason(p.Why)}
+	out := &Predictions{Labels: append([]db.Prediction{}, p.Labels...), Why: p.Why}
 	if stats {
 		out.Stats = &p.Stats
-	}
-	for i, l := range p.Labels {
-		out.Labels[i] = Prediction{
-			Label: l.Label, Score: l.Score, Probability: l.Probability, Predicted: l.Predicted, Why: NewReason(l.Why),
-		}
 	}
 	return out
 }
 
 // Get returns the predictions.
-func (p *Predictions) Get() (out db.Predictions, err error) {
-	if out.Why, err = p.Why.Get(); err != nil {
-		return out, err
+func (p *Predictions) Get() (db.Predictions, error) {
+	out := db.Predictions{Why: p.Why}
+	if len(p.Labels) > 0 { // otherwise nil, as db returns it
+		out.Labels = p.Labels
 	}
 	if p.Stats != nil {
 		out.Stats = *p.Stats
-	}
-	for _, l := range p.Labels {
-		why, err := l.Why.Get()
-		if err != nil {
-			return out, err
-		}
-		out.Labels = append(out.Labels, db.Prediction{
-			Label: l.Label, Score: l.Score, Probability: l.Probability, Predicted: l.Predicted, Why: why,
-		})
 	}
 	return out, nil
 }

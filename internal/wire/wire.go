@@ -17,7 +17,6 @@ import (
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/dataset/rows"
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -173,57 +172,6 @@ func RowOptions(info *db.CollectionInfo) dataset.Options {
 func Version(line []byte) string {
 	sum := sha256.Sum256(bytes.TrimSuffix(line, []byte("\n")))
 	return hex.EncodeToString(sum[:16])
-}
-
-// Reason is an explain.Reason.
-type Reason struct {
-	Text string `json:"text"`
-	Key
-	Title     string             `json:"title,omitempty"`
-	Labels    []string           `json:"labels,omitempty"`
-	Feature   string             `json:"feature,omitempty"`
-	Value     float64            `json:"value,omitempty"`
-	Score     float64            `json:"score"`
-	Threshold *explain.Threshold `json:"threshold,omitempty"`
-	Parts     []Reason           `json:"parts,omitempty"`
-	Against   []Reason           `json:"against,omitempty"`
-}
-
-// NewReason returns the form of a reason, nil if there is none.
-func NewReason(r *explain.Reason) *Reason {
-	if r == nil {
-		return nil
-	}
-	list := func(parts []explain.Reason) (out []Reason) {
-		for i := range parts {
-			out = append(out, *NewReason(&parts[i]))
-		}
-		return out
-	}
-	return &Reason{
-		Text: r.Text, Key: NewKey(r.Key), Title: r.Title, Labels: r.Labels, Feature: r.Feature, Value: r.Value,
-		Score: r.Score, Threshold: r.Threshold, Parts: list(r.Parts), Against: list(r.Against),
-	}
-}
-
-// Get returns the reason.
-func (r *Reason) Get() (*explain.Reason, error) {
-	if r == nil {
-		return nil, nil
-	}
-	key, err := r.Key.Get()
-	list := func(parts []Reason) (out []explain.Reason) {
-		for i := range parts {
-			part, partErr := parts[i].Get()
-			out, err = append(out, *part), errors.Join(err, partErr)
-		}
-		return out
-	}
-	out := &explain.Reason{
-		Text: r.Text, Key: key, Title: r.Title, Labels: r.Labels, Feature: r.Feature, Value: r.Value,
-		Score: r.Score, Threshold: r.Threshold, Parts: list(r.Parts), Against: list(r.Against),
-	}
-	return out, err
 }
 
 // PathKey returns a key, or a name, as a part of a path.

@@ -11,7 +11,6 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/internal/table"
-	"github.com/anndb/anndb/internal/wire"
 )
 
 // scoredLabel is a predicted label as JSON has it.
@@ -22,18 +21,21 @@ type scoredLabel struct {
 	Threshold   *explain.Threshold `json:"threshold,omitempty"`
 }
 
-// reasonForm returns a reason as JSON has it, shortened. Keys are texts here, also those that are none.
-func reasonForm(r *explain.Reason, most int) wire.Reason {
-	list := func(parts []explain.Reason) (out []wire.Reason) {
-		for _, p := range shortened(parts, most) {
-			out = append(out, reasonForm(&p, most))
+// reasonShown returns a reason as JSON has it, shortened; nil for none.
+func reasonShown(r *explain.Reason, most int) *explain.Reason {
+	if r == nil {
+		return nil
+	}
+	list := func(parts []explain.Reason) []explain.Reason {
+		short := shortened(parts, most)
+		for i := range short {
+			short[i] = *reasonShown(&short[i], most)
 		}
-		return out
+		return short
 	}
-	return wire.Reason{
-		Text: r.Text, Key: wire.Key{Text: string(r.Key)}, Title: r.Title, Labels: r.Labels, Feature: r.Feature, Value: r.Value,
-		Score: r.Score, Threshold: r.Threshold, Parts: list(r.Parts), Against: list(r.Against),
-	}
+	out := *r
+	out.Parts, out.Against = list(r.Parts), list(r.Against)
+	return &out
 }
 
 // shortened returns parts of which at most so many in a row are rows or features, 0 for all. What the
@@ -55,14 +57,6 @@ func shortened(parts []explain.Reason, most int) (out []explain.Reason) {
 		}
 	}
 	return out
-}
-
-// explanation is reasonForm of a reason, or nothing if there is none.
-func explanation(r *explain.Reason, most int) any {
-	if r == nil {
-		return nil
-	}
-	return reasonForm(r, most)
 }
 
 // isEvidence reports whether a part is a row or a feature, of which --evidence bounds the number.

@@ -87,7 +87,7 @@ func (t *hitTable) begin(a *command.App, c *Search, info db.CollectionInfo, labe
 			case h.Why == nil:
 				return nil
 			case a.InJSON():
-				return reasonForm(h.Why, 0)
+				return reasonShown(h.Why, 0)
 			case info.Text != nil:
 				return h.Why.String()
 			}

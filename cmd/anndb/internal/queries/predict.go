@@ -112,7 +112,7 @@ func (c *Predict) answers(a *command.App, tree bool) (w answers, err error) {
 				}
 				labels = append(labels, l)
 			}
-			w.out.Add(key, labels, explanation(found.Why, c.Evidence), found.Stats.NoEvidence)
+			w.out.Add(key, labels, reasonShown(found.Why, c.Evidence), found.Stats.NoEvidence)
 		}
 	case c.Explain && tree:
 		columns = reasonColumns("labels", people)
@@ -186,7 +186,7 @@ func (c *Predict) addPlain(t *table.Stream, key string, found db.Predictions, pe
 	add := func(rank, label, score, probability any, why *explain.Reason) {
 		values := []any{key, rank, label, score, probability}
 		if c.Explain {
-			values = append(values, explanation(why, c.Evidence))
+			values = append(values, reasonShown(why, c.Evidence))
 		}
 		if !people {
 			values = append(values, found.Stats.NoEvidence)
