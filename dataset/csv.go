@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 const byteOrderMark = "\xef\xbb\xbf"
@@ -47,7 +48,7 @@ func openDelimited(s *source, o Options) (decoder, error) {
 		head := s.peek(headSize)
 		comma = sniffSeparator(head, len(head) < headSize)
 	}
-	d.cells = newCells(in, comma, o.MaxDim+maxOtherCells)
+	d.cells = &cells{lines: in, sep: utf8.AppendRune(nil, comma), most: o.MaxDim + maxOtherCells}
 	first := d.keep()
 	switch {
 	case first.err == io.EOF:

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"unicode/utf8"
 )
 
 // errReturn is the error of line ends that are carriage returns alone.
@@ -143,8 +142,4 @@ func (c *cells) continued(record int64) ([]byte, error) {
 	}
 	c.buf = append(c.buf, '\n')
 	return trimLineEnd(line), nil
-}
-
-func newCells(in *lines, sep rune, most int) *cells {
-	return &cells{lines: in, sep: utf8.AppendRune(nil, sep), most: most}
 }

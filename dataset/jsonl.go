@@ -423,7 +423,7 @@ func newJSONLEncoder(s Schema) (encoder, error) {
 // AppendJSON appends a record as a line of a jsonl file with the schema, with the line feed. Values are not
 // compared with the schema.
 func AppendJSON(dst []byte, s Schema, rec *Record) ([]byte, error) {
-	e := jsonlEncoder{kind: s.Kind, dim: s.Dim, names: s.FeatureNames, base64: s.Base64}
+	e, _ := newJSONLEncoder(s) // without errors
 	return e.encode(dst, rec)
 }
 

@@ -18,7 +18,7 @@ type lines struct {
 // newLines drops a byte order mark.
 func newLines(s *source) *lines {
 	if string(s.peek(3)) == byteOrderMark {
-		s.skip(3)
+		s.discard(3)
 	}
 	return &lines{src: s}
 }

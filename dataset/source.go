@@ -158,12 +158,6 @@ func (s *source) peek(n int) []byte {
 	return b
 }
 
-// skip drops n bytes that peek has shown.
-func (s *source) skip(n int) {
-	k, _ := s.br.Discard(n)
-	s.offset += int64(k)
-}
-
 // discard passes n bytes over, and reports whether there were as many.
 func (s *source) discard(n int) bool {
 	k, _ := s.br.Discard(n)

@@ -118,11 +118,7 @@ func checkMatrix(x *vector.CSR) error {
 // checkRows resolves a choice of rows: nil means all n.
 func checkRows(n int, rows []int) ([]int32, error) {
 	if rows == nil {
-		all := make([]int32, n)
-		for i := range all {
-			all[i] = int32(i)
-		}
-		return all, nil
+		return positions(n), nil
 	}
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("%w: no rows", ErrInput)

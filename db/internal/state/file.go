@@ -117,6 +117,12 @@ func caught(f *File, recovered any, old bool, err *error) {
 // KeyFailure carries an error out of a filter; Guard recovers and returns it.
 type KeyFailure struct{ Err error }
 
+// reasons has the errors of package fail for those of packages store and page; others are damage.
+var reasons = map[error]error{
+	store.ErrLocked: fail.ErrLocked, store.ErrReplaced: fail.ErrReplaced, store.ErrLinked: fail.ErrLinked,
+	page.ErrForeign: fail.ErrNotDatabase, page.ErrVersion: fail.NewerFormat, page.ErrShort: fail.Truncated,
+}
+
 // Translate returns an error of packages store and page as one of package fail.
 func Translate(err error) error {
 	if err == nil {
@@ -126,19 +132,8 @@ func Translate(err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	switch e.Reason {
-	case store.ErrLocked:
-		return fmt.Errorf("%w: %w", fail.ErrLocked, e.Err)
-	case store.ErrReplaced:
-		return fmt.Errorf("%w: %w", fail.ErrReplaced, e.Err)
-	case store.ErrLinked:
-		return fmt.Errorf("%w: %w", fail.ErrLinked, e.Err)
-	case page.ErrForeign:
-		return fmt.Errorf("%w: %w", fail.ErrNotDatabase, e.Err)
-	case page.ErrVersion:
-		return fmt.Errorf("%w: %w", fail.NewerFormat, e.Err)
-	case page.ErrShort:
-		return fmt.Errorf("%w: %w", fail.Truncated, e.Err)
+	if public, ok := reasons[e.Reason]; ok {
+		return fmt.Errorf("%w: %w", public, e.Err)
 	}
 	return fail.Corrupt(fail.Damage{Offset: e.Offset, Err: e.Err})
 }
