@@ -63,7 +63,7 @@ func rows(c *call, in *rowsInput) (out rowsOutput, err error) {
 	if err != nil {
 		return out, err
 	}
-	selected, err := filterOf(in.Filter)
+	selected, err := wire.Where(in.Filter)
 	if err != nil {
 		return out, err
 	}

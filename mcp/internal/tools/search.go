@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/db/filter"
+	"github.com/anndb/anndb/internal/wire"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -105,7 +105,7 @@ func search(c *call, in *searchInput) (out searchOutput, err error) {
 	if err != nil {
 		return out, err
 	}
-	if o.Where, err = filterOf(in.Filter); err != nil {
+	if o.Where, err = wire.Where(in.Filter); err != nil {
 		return out, err
 	}
 	q, err := in.query(c.info)
@@ -146,14 +146,6 @@ func newHit(h *db.Hit, scores bool, show func(string) string) hit {
 		out.TextRank, out.VectorRank = h.Places.TextRank, h.Places.VectorRank
 	}
 	return out
-}
-
-// filterOf returns the filter of a text; an empty one selects all rows.
-func filterOf(text string) (*filter.Filter, error) {
-	if text == "" {
-		return nil, nil
-	}
-	return filter.Parse(text)
 }
 
 // unknown is a note about words or features that no row has.
