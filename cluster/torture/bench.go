@@ -74,6 +74,9 @@ func start(ctx context.Context, o *options) (b *bench, err error) {
 	fmt.Fprintf(b.out, "torture: -seed %d, folder %s\n", b.seed, b.folder)
 	b.host = &host{ctx: ctx, folder: b.folder}
 	b.mountDisk()
+	if b.serverCount == 1 {
+		b.skipped["damage-log"] = "there is no other copy"
+	}
 	begun := time.Now()
 	limited, cancel := context.WithTimeout(ctx, quietTime)
 	defer cancel()
