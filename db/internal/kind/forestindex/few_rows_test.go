@@ -20,7 +20,7 @@ func TestIndexOverFewRows(t *testing.T) {
 	t.Parallel()
 	const dim = 6
 	queries := dbtest.Mixture(2, 20, dim)
-	for n, kind := range map[int]forest.Kind{1: "", 2: forest.RF, 5: "auto", 9: forest.RF} {
+	for n, kind := range map[int]forest.Kind{1: "", 2: forest.RF, 5: forest.KD, 9: forest.RF} {
 		t.Run(fmt.Sprintf("%d rows, kind %q", n, kind), func(t *testing.T) {
 			b := dbtest.NewBed(t, vector.L2, dim)
 			b.Put("a", dbtest.Mixture(1, n, dim))
