@@ -151,15 +151,17 @@ func (e *Evidence) EachSet(f func(labels []uint32)) {
 
 // Name replaces the labels by places in Names.
 func (e *Evidence) Name(name func(label uint32) string) {
-	place := map[uint32]uint32{}
+	var place []uint32 // of each label in Names, plus one
 	e.EachSet(func(set []uint32) {
 		for i, l := range set {
-			at, met := place[l]
-			if !met {
-				at = uint32(len(e.Names))
-				place[l], e.Names = at, append(e.Names, name(l))
+			if n := int(l) + 1 - len(place); n > 0 {
+				place = append(place, make([]uint32, n)...)
 			}
-			set[i] = at
+			if place[l] == 0 {
+				e.Names = append(e.Names, name(l))
+				place[l] = uint32(len(e.Names))
+			}
+			set[i] = place[l] - 1
 		}
 	})
 }
