@@ -54,7 +54,7 @@ func models(s *set, o lcif.Objective) map[string]index.Options {
 		"at":          tree(budget.AT),
 		"pt":          tree(budget.PT),
 		"labeltree":   &index.LabelTree{Objective: o, From: from},
-		"auto-labels": &index.Auto{Objective: o},
+		"auto-labels": &index.Auto{Objective: o, Time: 5 * time.Minute}, // other processes should not decide
 	}
 }
 
