@@ -39,7 +39,7 @@ type learner struct {
 //
 // Errors: ErrParams, ErrInput, the context's.
 func Train(ctx context.Context, j Job, sized func(bytes int64)) (*Model, error) {
-	j.Params = j.Params.filled()
+	j.Params = j.Params.Filled(j.Sets.Labels())
 	if err := j.check(); err != nil {
 		return nil, err
 	}

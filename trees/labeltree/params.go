@@ -21,7 +21,7 @@ var (
 
 // Params are the parameters of training. Zero values select the defaults.
 type Params struct {
-	// C is the cost of an error, 0.3 when zero, for rows of unit length.
+	// C is the cost of an error, for rows of unit length; when zero 0.3, and 1 in a tree of several levels.
 	C float64 `json:",omitempty" flag:"svm-cost" min:"0"`
 	// Flat is the largest number of labels for one level, 1,000 when zero.
 	Flat int `json:",omitempty" flag:"flat" min:"0"`
@@ -30,9 +30,13 @@ type Params struct {
 	Seed  uint64  `json:",omitempty"`
 }
 
-// filled returns the parameters with the defaults in place of zero.
-func (p Params) filled() Params {
-	p.C, p.Flat, p.Prune = cmp.Or(p.C, 0.3), cmp.Or(p.Flat, 1000), cmp.Or(p.Prune, 0.05)
+// Filled returns the parameters with the defaults for a number of labels in place of zero.
+func (p Params) Filled(labels int) Params {
+	cost := 0.3
+	if p.Flat = cmp.Or(p.Flat, 1000); labels > p.Flat {
+		cost = 1
+	}
+	p.C, p.Prune = cmp.Or(p.C, cost), cmp.Or(p.Prune, 0.05)
 	return p
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/trees/labeltree"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -121,6 +122,7 @@ func (t *tuner) candidate(name string) (c candidate) {
 		}
 	case labeltreeindex.Name:
 		linear := &index.LabelTree{Weight: labelled.WeightStandard, Objective: o.Objective, Seed: o.Seed}
+		linear.Params.C = labeltree.Params{}.Filled(len(t.data.Names)).C
 		if t.sparse {
 			linear.Weight = labelled.WeightTFIDF
 		}
@@ -415,7 +417,7 @@ func settingOf(o index.Options) string {
 			s += " neighbors=" + o.Neighbors
 		}
 	case *index.LabelTree:
-		s, weight = fmt.Sprintf("cost=%.2g", cmp.Or(o.Params.C, 0.3)), o.Weight
+		s, weight = fmt.Sprintf("cost=%.2g", o.Params.C), o.Weight
 		if o.From != "" && o.From != "text" {
 			s += " from=" + o.From
 		}
