@@ -476,6 +476,9 @@ func (ns *nodes) leader(ctx context.Context, shard int) int {
 // TestKills has writers write while nodes and leaders of logs are killed and paused, then all servers,
 // and compares all replicas at the end.
 func TestKills(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three servers and three nodes, all of which are killed")
+	}
 	t.Parallel()
 	ctx, ns := startNodes(t, 3, 2, 3)
 	ns.all(ctx, create)
