@@ -442,7 +442,7 @@ func (b *bench) loseLog(ctx context.Context, rng *rand.Rand) error {
 		return err
 	}
 	down := ""
-	if rng.IntN(2) == 0 { // it has less than the others, and its log is gone
+	if rng.IntN(2) == 0 { // it has less than the others, and its log is lost
 		down = s.Replicas[rng.IntN(len(s.Replicas))]
 		b.processes[down].kill()
 		defer b.processes[down].start()

@@ -110,8 +110,8 @@ func (b *bed) fill(part, rows int) {
 			b.build(b.one)
 		}
 		if b.rng.IntN(10) == 0 {
-			gone := fmt.Append(nil, "k", first+b.rng.IntN(b.next-first))
-			b.each(part, func(c db.TxCollection) error { return c.Delete(gone) })
+			key := fmt.Append(nil, "k", first+b.rng.IntN(b.next-first))
+			b.each(part, func(c db.TxCollection) error { return c.Delete(key) })
 		}
 	}
 }
