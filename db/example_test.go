@@ -146,10 +146,10 @@ func ExampleCollection_Build() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("nearest is %s, compared with less than half: %t\n", near.Hits[0].Key, near.Stats.Exact < 1000)
+	fmt.Printf("nearest is %s\n", near.Hits[0].Key)
 	// Output:
 	// kd over 2000 rows, tuned: true
-	// nearest is point 989, compared with less than half: true
+	// nearest is point 989
 }
 
 // A snapshot goes on seeing the state it was taken of.
