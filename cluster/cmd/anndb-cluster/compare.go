@@ -233,6 +233,10 @@ func (c *compareCmd) queries(a *app, s *comparedSet) (out []db.Query, err error)
 	return out, nil
 }
 
+// comparedDepth is how many rows each part of a query by both finds: of rows with equal scores at the end a file
+// and a cluster, which number rows differently, find different ones, so that is where they are far from the hits.
+const comparedDepth = 5000
+
 // compare searches the file and the cluster in turn.
 func (how *comparedSearch) compare(
 	ctx context.Context, w io.Writer, s *comparedSet, colls []client.Collection, queries []db.Query,
@@ -251,7 +255,11 @@ func (how *comparedSearch) compare(
 		for j := range results {
 			begin := time.Now()
 			var err error
-			if results[j], err = colls[j].Search(ctx, q, &db.SearchOptions{Index: how.index}); err != nil {
+			o := &db.SearchOptions{Index: how.index}
+			if how.vector && how.rest && s.schema.Text != nil {
+				o.Rank.Depth = comparedDepth
+			}
+			if results[j], err = colls[j].Search(ctx, q, o); err != nil {
 				return err
 			}
 			times[j] = append(times[j], time.Since(begin))
