@@ -262,3 +262,25 @@ func (s *Servers) JetStream() jetstream.JetStream {
 	}
 	return js
 }
+
+// DamageSnapshot removes a part of a snapshot.
+func DamageSnapshot(ctx context.Context, js jetstream.JetStream, cluster string, s *shardlog.Snapshot) error {
+	bucket := "anndb_" + cluster + "_snapshots"
+	store, err := js.ObjectStore(ctx, bucket)
+	if err != nil {
+		return err
+	}
+	info, err := store.GetInfo(ctx, fmt.Sprint(s.Shard, "/", s.Epoch, "/", s.Sequence))
+	if err != nil {
+		return err
+	}
+	stream, err := js.Stream(ctx, "OBJ_"+bucket)
+	if err != nil {
+		return err
+	}
+	chunk, err := stream.GetLastMsgForSubject(ctx, "$O."+bucket+".C."+info.NUID)
+	if err != nil {
+		return err
+	}
+	return stream.DeleteMsg(ctx, chunk.Sequence)
+}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/anndb/anndb/cluster/clustertest"
 	"github.com/anndb/anndb/cluster/node"
 	"github.com/anndb/anndb/cluster/operate"
 	"github.com/anndb/anndb/cluster/shardlog"
@@ -152,23 +153,7 @@ func TestSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	js := ns.servers.JetStream()
-	store, err := js.ObjectStore(ctx, "anndb_a_snapshots")
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := store.GetInfo(ctx, fmt.Sprint("0/1/", list[0].Sequence))
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := js.Stream(ctx, "OBJ_anndb_a_snapshots")
-	if err != nil {
-		t.Fatal(err)
-	}
-	chunk, err := stream.GetLastMsgForSubject(ctx, "$O.anndb_a_snapshots.C."+info.NUID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.DeleteMsg(ctx, chunk.Sequence); err != nil {
+	if err := clustertest.DamageSnapshot(ctx, js, "a", &list[0]); err != nil {
 		t.Fatal(err)
 	}
 	lose()

@@ -283,7 +283,7 @@ func (ns *nodes) rows(ctx context.Context, id, shard string, least uint64) ([]st
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set(node.SequenceHeader, fmt.Sprint(shard, "=", least))
+	r.Header.Set(node.SequenceHeader, node.Sequences{{Shard: shard}: least}.String())
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return nil, err

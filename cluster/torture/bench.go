@@ -152,7 +152,7 @@ func (b *bench) random(actor string, round int) *rand.Rand {
 
 func (b *bench) actor(name string, round int) *actor {
 	return &actor{
-		b: b, s: b.story, rng: b.random(name, round), token: &token{seen: map[string]uint64{}},
+		b: b, s: b.story, rng: b.random(name, round), token: newToken(),
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}},
 	}
 }

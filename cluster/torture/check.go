@@ -234,7 +234,7 @@ func difference(a, b map[string]string) string {
 // rowsOf returns the rows of a shard on a node, by key.
 func (b *bench) rowsOf(ctx context.Context, id, shard string, least uint64) (map[string]string, error) {
 	res, err := b.processes[id].get(ctx, "/v1/files/"+shard+"/collections/c/rows",
-		http.Header{node.SequenceHeader: {fmt.Sprint(shard, "=", least)}})
+		http.Header{node.SequenceHeader: {node.Sequences{{Shard: shard}: least}.String()}})
 	if err != nil {
 		return nil, err
 	}

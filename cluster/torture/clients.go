@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,45 +20,40 @@ import (
 
 	"github.com/anndb/anndb/client"
 	"github.com/anndb/anndb/cluster/gateway"
+	"github.com/anndb/anndb/cluster/node"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/internal/wire"
 )
 
-// token has the sequences that answers have had, by shard and epoch. A request that sends them sees at least
-// these.
+// token has the sequences that answers have had. A request that sends them sees at least these.
 type token struct {
 	mu   sync.Mutex
-	seen map[string]uint64
+	seen node.Sequences
 }
 
-// header returns the token as a header, and a copy of it.
-func (t *token) header() (string, map[string]uint64) {
+func newToken() *token { return &token{seen: node.Sequences{}} }
+
+// sent returns a copy of the token.
+func (t *token) sent() node.Sequences {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	sent := map[string]uint64{}
-	var items []string
-	for shard, n := range t.seen {
-		sent[shard] = n
-		items = append(items, fmt.Sprint(shard, "=", n))
-	}
-	return strings.Join(items, ","), sent
+	return maps.Clone(t.seen)
 }
 
 // add adds the sequences of an answer. It fails if the answer has not seen what was sent.
-func (t *token) add(header string, sent map[string]uint64) error {
+func (t *token) add(header string, sent node.Sequences) error {
+	seen, err := node.ParseSequences(header)
+	if err != nil {
+		return err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for item := range strings.SplitSeq(header, ",") {
-		shard, number, _ := strings.Cut(item, "=")
-		n, err := strconv.ParseUint(number, 10, 64)
-		if header == "" || err != nil {
-			continue
+	for l, n := range seen {
+		if n < sent[l] {
+			return fmt.Errorf("an answer has seen %d of log %v, the request wanted %d", n, l, sent[l])
 		}
-		if n < sent[shard] {
-			return fmt.Errorf("an answer has seen %s, the request wanted %d", item, sent[shard])
-		}
-		t.seen[shard] = max(t.seen[shard], n)
+		t.seen.Raise(l, n)
 	}
 	return nil
 }
@@ -115,9 +110,9 @@ func (a *actor) do(ctx context.Context, method, path string, body any, header ..
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	sequences, sent := a.token.header()
-	if sequences != "" {
-		r.Header.Set(gateway.Sequence, sequences)
+	sent := a.token.sent()
+	if len(sent) > 0 {
+		r.Header.Set(gateway.Sequence, sent.String())
 	}
 	res, err := a.http.Do(r)
 	if err == nil {
@@ -207,7 +202,7 @@ type story struct {
 
 func newStory(prefix string) *story {
 	return &story{
-		prefix: prefix, cells: map[string]*cell{}, begun: time.Now(), shared: &token{seen: map[string]uint64{}},
+		prefix: prefix, cells: map[string]*cell{}, begun: time.Now(), shared: newToken(),
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/anndb/anndb/cluster/clustertest"
 	"github.com/anndb/anndb/cluster/operate"
 	"github.com/anndb/anndb/cluster/shardlog"
 )
@@ -250,27 +251,6 @@ func (b *bench) storeSnapshot(ctx context.Context, node, shard string) error {
 	return nil
 }
 
-// damage removes a part of a snapshot.
-func (b *bench) damage(ctx context.Context, s *shardlog.Snapshot) error {
-	store, err := b.js.ObjectStore(ctx, "anndb_main_snapshots")
-	if err != nil {
-		return err
-	}
-	info, err := store.GetInfo(ctx, fmt.Sprint(s.Shard, "/", s.Epoch, "/", s.Sequence))
-	if err != nil {
-		return err
-	}
-	stream, err := b.js.Stream(ctx, "OBJ_anndb_main_snapshots")
-	if err != nil {
-		return err
-	}
-	chunk, err := stream.GetLastMsgForSubject(ctx, "$O.anndb_main_snapshots.C."+info.NUID)
-	if err != nil {
-		return err
-	}
-	return stream.DeleteMsg(ctx, chunk.Sequence)
-}
-
 func (b *bench) damageSnapshot(ctx context.Context, rng *rand.Rand) error {
 	s, err := b.shard(ctx, rng)
 	if err != nil {
@@ -281,7 +261,7 @@ func (b *bench) damageSnapshot(ctx context.Context, rng *rand.Rand) error {
 		return err // it has been split
 	}
 	b.say("damage snapshot %s %d", s.ID, list[0].Sequence)
-	err = b.damage(ctx, &list[0])
+	err = clustertest.DamageSnapshot(ctx, b.js, "main", &list[0])
 	if err != nil {
 		b.say("which has failed: %v", err) // with another fault at the same time
 	}

@@ -9,7 +9,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -72,5 +71,5 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("%w\nfiles and logs: %s", err, b.folder)
 	}
-	return errors.Join(os.RemoveAll(b.folder))
+	return os.RemoveAll(b.folder)
 }

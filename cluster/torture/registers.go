@@ -137,8 +137,8 @@ func (s *story) linearizable() error {
 	verdict, info := porcupine.CheckOperationsVerbose(model, ops, time.Minute)
 	if verdict == porcupine.Illegal {
 		path := s.prefix + "registers.html"
-		return fmt.Errorf("%d operations on registers are no history of registers (%s): %w", len(ops), path,
-			errors.Join(porcupine.VisualizePath(model, info, path)))
+		return errors.Join(fmt.Errorf("%d operations on registers are no history of registers (%s)", len(ops), path),
+			porcupine.VisualizePath(model, info, path))
 	}
 	return nil // unknown: the search was given up
 }
