@@ -94,7 +94,9 @@ func against(y *labels.Matrix, label int, rows []int) (class []int8, n int) {
 
 // each trains one model a label, in order, and keeps the decision values of
 // some rows.
-func each(l *liblinear.Driver, p liblinear.Params, y *labels.Matrix, rows, judged []int) (*restModels, error) {
+func each(
+	l *liblinear.Driver, p liblinear.Params, y *labels.Matrix, rows, judged []int,
+) (*restModels, error) {
 	m := &restModels{labels: y.Labels(), rows: len(judged)}
 	for label := range m.labels {
 		class, n := against(y, label, rows)

@@ -424,7 +424,8 @@ func TestReplicas(t *testing.T) {
 	answer, body := b.send(t, "POST", path, `{"vector":[3],"k":20}`)
 	var out wire.Result
 	must(t, json.Unmarshal([]byte(body), &out))
-	if answer.StatusCode != http.StatusOK || answer.Header.Get(gateway.Missing) != b.view.Shards[0].ID || len(out.Hits) == 0 || len(out.Hits) == 20 {
+	missing := answer.Header.Get(gateway.Missing)
+	if answer.StatusCode != http.StatusOK || missing != b.view.Shards[0].ID || len(out.Hits) == 0 || len(out.Hits) == 20 {
 		t.Fatalf("%s %s", answer.Status, body)
 	}
 	answer, _ = b.send(t, "GET", "/readyz", "")

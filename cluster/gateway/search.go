@@ -23,10 +23,11 @@ func (c *call) search() error {
 	if err != nil {
 		return err
 	}
-	return answerEach(c, queries, in.Queries != nil, o.Where, func(g *group.Group, q db.Query) (*wire.Result, error) {
+	find := func(g *group.Group, q db.Query) (*wire.Result, error) {
 		found, err := g.Search(c.ctx, q, o)
 		return wire.NewResult(&found.Result, in.Stats), err
-	})
+	}
+	return answerEach(c, queries, in.Queries != nil, o.Where, find)
 }
 
 // predict answers with the labels of a query, or of each of several.
@@ -39,10 +40,11 @@ func (c *call) predict() error {
 	if err != nil {
 		return err
 	}
-	return answerEach(c, queries, in.Queries != nil, o.Where, func(g *group.Group, q db.Query) (*wire.Predictions, error) {
+	find := func(g *group.Group, q db.Query) (*wire.Predictions, error) {
 		found, err := g.Predict(c.ctx, q, o)
 		return wire.NewPredictions(&found, in.Stats), err
-	})
+	}
+	return answerEach(c, queries, in.Queries != nil, o.Where, find)
 }
 
 // decodeQuery decodes a body with a query.
