@@ -7,6 +7,7 @@ require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/anndb/anndb v0.0.0
 	github.com/nats-io/nats.go v1.55.0
+	pgregory.net/rapid v1.3.0
 )
 
 require (

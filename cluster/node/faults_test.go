@@ -375,6 +375,50 @@ func TestMoveAndSplit(t *testing.T) {
 	t.Logf("%d rows, the slowest write took %v", len(want), slowest)
 }
 
+// TestRebalance adds a node, loses another one, and moves replicas each time.
+func TestRebalance(t *testing.T) {
+	t.Parallel()
+	ctx, ns := startNodes(t, 1, 3, 2)
+	ns.all(ctx, create)
+	want := map[string]string{}
+	ns.fill(ctx, want, "a", 150)
+	rebalance := func(moves int, each map[string]int) {
+		t.Helper()
+		var steps []operate.Step
+		for len(steps) != moves { // nodes may not have announced themselves, or their leases not be over
+			var err error
+			if steps, err = operate.Rebalance(ctx, ns.c, time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, x := range steps {
+			if err := operate.Move(ctx, ns.c, x.Shard, x.From, x.To); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if steps, err := operate.Rebalance(ctx, ns.c, time.Minute); err != nil || len(steps) > 0 {
+			t.Errorf("moves %v are left, %v", steps, err)
+		}
+		got := map[string]int{}
+		for _, s := range ns.read(ctx).Shards {
+			for _, id := range s.Replicas {
+				got[id]++
+			}
+		}
+		if !maps.Equal(got, each) {
+			t.Errorf("replicas %v, want %v", got, each)
+		}
+		ns.fill(ctx, want, fmt.Sprint("b", moves), 50)
+		ns.same(ctx, want)
+	}
+	ns.start("n2")
+	rebalance(2, map[string]int{"n0": 2, "n1": 2, "n2": 2})
+	ns.start("n3")
+	rebalance(1, map[string]int{"n0": 1, "n1": 2, "n2": 2, "n3": 1})
+	ns.kill("n1")
+	rebalance(2, map[string]int{"n0": 2, "n2": 2, "n3": 2})
+}
+
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
 // TestBadInput has a node meet files and messages that are not its own.

@@ -30,23 +30,24 @@ import (
 type commands struct {
 	Config string `short:"c" default:"." env:"ANNDB_CLUSTER" help:"The file cluster.json, or its folder."`
 
-	Up      upCmd      `cmd:"" help:"Start a whole cluster on this machine, in a folder, to try it."`
-	Init    initCmd    `cmd:"" help:"Make the map of a new cluster, whose nodes are started then."`
-	Node    nodeCmd    `cmd:"" help:"Run a node."`
-	Gateway gatewayCmd `cmd:"" help:"Run a gateway."`
-	Status  statusCmd  `cmd:"" help:"Show the shards and their replicas."`
-	Create  createCmd  `cmd:"" help:"Create a collection."`
-	Import  importCmd  `cmd:"" help:"Store the rows of files."`
-	Build   buildCmd   `cmd:"" help:"Build an index in all shards."`
-	Search  searchCmd  `cmd:"" help:"Search rows."`
-	Predict predictCmd `cmd:"" help:"Predict labels."`
-	Count   countCmd   `cmd:"" help:"Count rows."`
-	Move    moveCmd    `cmd:"" help:"Give a replica of a shard to another node."`
-	Split   splitCmd   `cmd:"" help:"Divide a shard into two."`
-	Recover recoverCmd `cmd:"" help:"Give a shard whose log is lost a new one."`
-	Backup  backupCmd  `cmd:"" help:"Copy the file of each shard into a folder."`
-	Compare compareCmd `cmd:"" help:"Compare the answers for data sets with those of one file."`
-	Restore restoreCmd `cmd:"" help:"Store the collections of a backup, without indexes."`
+	Up        upCmd        `cmd:"" help:"Start a whole cluster on this machine, in a folder, to try it."`
+	Init      initCmd      `cmd:"" help:"Make the map of a new cluster, whose nodes are started then."`
+	Node      nodeCmd      `cmd:"" help:"Run a node."`
+	Gateway   gatewayCmd   `cmd:"" help:"Run a gateway."`
+	Status    statusCmd    `cmd:"" help:"Show the shards and their replicas."`
+	Create    createCmd    `cmd:"" help:"Create a collection."`
+	Import    importCmd    `cmd:"" help:"Store the rows of files."`
+	Build     buildCmd     `cmd:"" help:"Build an index in all shards."`
+	Search    searchCmd    `cmd:"" help:"Search rows."`
+	Predict   predictCmd   `cmd:"" help:"Predict labels."`
+	Count     countCmd     `cmd:"" help:"Count rows."`
+	Move      moveCmd      `cmd:"" help:"Give a replica of a shard to another node."`
+	Rebalance rebalanceCmd `cmd:"" help:"Move replicas off nodes that are down, and to nodes with fewer."`
+	Split     splitCmd     `cmd:"" help:"Divide a shard into two."`
+	Recover   recoverCmd   `cmd:"" help:"Give a shard whose log is lost a new one."`
+	Backup    backupCmd    `cmd:"" help:"Copy the file of each shard into a folder."`
+	Compare   compareCmd   `cmd:"" help:"Compare the answers for data sets with those of one file."`
+	Restore   restoreCmd   `cmd:"" help:"Store the collections of a backup, without indexes."`
 }
 
 // config is the file cluster.json: how to reach a cluster.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/anndb/anndb/client"
 	"github.com/anndb/anndb/cluster/operate"
@@ -34,6 +35,24 @@ type moveCmd struct {
 func (c *moveCmd) Run(a *app) error {
 	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
 		return operate.Move(ctx, log, c.Shard, c.From, c.To)
+	})
+}
+
+// rebalanceCmd moves replicas until they are spread evenly.
+type rebalanceCmd struct {
+	DryRun bool          `help:"Only print the moves."`
+	Wait   time.Duration `default:"1m" help:"How long nodes that are down or fail may take to be ready again."`
+}
+
+func (c *rebalanceCmd) Run(a *app) error {
+	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
+		steps, err := operate.Rebalance(ctx, log, c.Wait)
+		for i := 0; i < len(steps) && err == nil; i++ {
+			if fmt.Fprintln(a.out, steps[i]); !c.DryRun {
+				err = operate.Move(ctx, log, steps[i].Shard, steps[i].From, steps[i].To)
+			}
+		}
+		return err
 	})
 }
 

@@ -148,6 +148,14 @@ func TestUp(t *testing.T) {
 	check()
 	run(t, folder, "move", "1", "node-1", "--from", "node-4")
 	check()
+	await(t, folder, func(string) bool { // of three shards on four nodes, none is on node-4
+		return strings.Contains(run(t, folder, "rebalance", "--dry-run"), " node-4 --from node-1\n")
+	})
+	run(t, folder, "rebalance")
+	check()
+	if out := run(t, folder, "rebalance"); out != "" {
+		t.Error(out)
+	}
 	await(t, folder, func(status string) bool {
 		return strings.Contains(status, "shard 0a,") && strings.Contains(status, "shard 0b,") &&
 			!strings.Contains(status, "joining")
