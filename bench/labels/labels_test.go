@@ -91,3 +91,12 @@ func TestResultsAreKept(t *testing.T) {
 		t.Errorf("%s", out.String())
 	}
 }
+
+// Label 0 has too many training rows and label 3 none; label 2 does not occur: label 1 alone counts.
+func TestRareF1(t *testing.T) {
+	truth := matrix(t, 4, []uint32{0, 1}, []uint32{1}, []uint32{3})
+	sets := matrix(t, 4, []uint32{0, 1}, []uint32{0}, []uint32{2})
+	if f1 := rareF1(truth, sets, []int{5, 4, 1, 0}); math.Abs(f1-2./3) > 1e-12 {
+		t.Errorf("%g, want 2/3", f1)
+	}
+}
