@@ -64,6 +64,15 @@ func init() {
 		})
 		return out, err
 	}
+	grouped.FindSums = func(
+		ctx context.Context, of any, name string, version uint64, features []grouped.Feature,
+	) (out []grouped.Sums, err error) {
+		err = of.(Collection).read(ctx, func(st *state.Collection) (err error) {
+			out, err = findSums(ctx, st, name, version, features)
+			return err
+		})
+		return out, err
+	}
 }
 
 // groupPredictor returns a label model as one that predicts together with others.
@@ -97,9 +106,7 @@ func (a *rowAsk) findEvidence(
 	}
 	features := a.features.features
 	out, err = m.Evidence(ctx, features, &kind.LabelAsk{Vector: a.q.Vector, Params: o.Params, Rows: rows})
-	if out.Unknown = a.features.unknown; a.group.Named {
-		out.Name(m.Name)
-	}
+	out.Unknown = a.features.unknown
 	if err != nil || !st.Entry.Named {
 		return out, err
 	}
@@ -109,6 +116,32 @@ func (a *rowAsk) findEvidence(
 			f.Name = out.Unknown[i-from]
 		} else if f.Name, err = st.FeatureName(f.Number); err != nil {
 			return out, err
+		}
+	}
+	return out, nil
+}
+
+// findSums finds what a version of the label model of one of several collections knows of features.
+func findSums(
+	ctx context.Context, st *state.Collection, name string, version uint64, features []grouped.Feature,
+) (out []grouped.Sums, err error) {
+	m, err := groupPredictor(labelModel(ctx, st, name))
+	if err != nil {
+		return nil, err
+	}
+	if m.Version() != version {
+		return nil, fmt.Errorf("%w: label model %q of %q has changed", fail.NoIndex, name, st.Entry.Name)
+	}
+	out = make([]grouped.Sums, len(features))
+	for i, f := range features {
+		known := true
+		if st.Entry.Named {
+			if f.Number, known, err = st.FeatureNumber(f.Name); err != nil {
+				return nil, err
+			}
+		}
+		if known {
+			out[i] = m.Sums(f.Number)
 		}
 	}
 	return out, nil

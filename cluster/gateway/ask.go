@@ -42,7 +42,7 @@ type reply struct {
 func (c *call) ask(s *shardlog.Shard, q *question) (*reply, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.g.o.Deadline)
 	defer cancel() // of the slower one, too
-	nodes := c.replicas(s)
+	nodes := c.replicas(s, q.kind == "model" || q.kind == "sums")
 	if len(nodes) == 0 {
 		return nil, fmt.Errorf("%w: shard %s has no replica with an address", wire.ErrUnavailable, s.ID)
 	}
@@ -119,9 +119,13 @@ func elsewhere(err error) bool {
 	return e.Status >= http.StatusInternalServerError || e.Status == http.StatusTooManyRequests
 }
 
-// replicas returns the addresses of the replicas of a shard to ask, those last that were slow.
-func (c *call) replicas(s *shardlog.Shard) (addresses []string) {
-	first := rand.IntN(max(1, len(s.Replicas)))
+// replicas returns the addresses of the replicas of a shard to ask, those last that were slow. The order of the others
+// is random, unless each replica has a label model of its own, and the gateway what it has merged of one.
+func (c *call) replicas(s *shardlog.Shard, own bool) (addresses []string) {
+	first := 0
+	if !own {
+		first = rand.IntN(max(1, len(s.Replicas)))
+	}
 	for i := range s.Replicas {
 		id := s.Replicas[(first+i)%len(s.Replicas)]
 		if a := c.view.addresses[id]; a != "" {

@@ -20,6 +20,7 @@ import (
 	"github.com/anndb/anndb/cluster/node"
 	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/group"
 	"github.com/anndb/anndb/internal/wire"
 )
 
@@ -73,7 +74,8 @@ type Gateway struct {
 	at   time.Time      // when it was read
 	seen node.Sequences // of the writes that this gateway has acknowledged
 
-	infos sync.Map // of collections by name, known
+	infos  sync.Map // of collections by name, known
+	models group.Models
 }
 
 // New returns a gateway of a cluster, which has the place of a file with the name.

@@ -680,36 +680,58 @@ func TestPredict(t *testing.T) {
 		must(t, err)
 		_, err = c.Predict(ctx, query(list[0]), nil)
 		is(t, err, db.ErrNotFound)
-		o := &index.LCIF{Weight: "none", Params: &lcif.Params{K: 7, Lambda: 0.4, Thresholds: &labels.Thresholds{Single: 0.3}}}
-		_, err = c.Build(ctx, "labels", o)
-		must(t, err)
-		_, err = d.Build(ctx, "labels", o, nil)
-		must(t, err)
-		var sources []group.Source
-		for _, s := range b.view.Shards {
-			sources = append(sources, group.Source{DB: b.nodes[s.Replicas[0]].db, Collection: name})
-		}
-		oracle, err := group.Open(ctx, sources...)
-		must(t, err)
-		defer oracle.Release()
-		for i := range 20 {
-			q, ask := query(draw(rng, schema, i)), &db.PredictOptions{Index: "labels", Params: o.Params}
-			if i%3 == 0 {
-				ask.Top, ask.Where = 2, filter.Range("n", 20, 180)
-			}
-			got, err := c.Predict(ctx, q, ask)
+		for round := range 2 { // the second one with other models, while the gateway has those of the first
+			o := &index.LCIF{Weight: "none", Params: &lcif.Params{K: 7, Lambda: 0.4, Thresholds: &labels.Thresholds{Single: 0.3}}}
+			_, err = c.Build(ctx, "labels", o)
 			must(t, err)
-			want, err := oracle.Predict(ctx, q, ask)
+			_, err = d.Build(ctx, "labels", o, nil)
 			must(t, err)
-			if !reflect.DeepEqual(got.Labels, want.Labels) {
-				t.Fatalf("%s: %v, want %v", name, got.Labels, want.Labels)
+			comparePredictions(t, b, name, c, d, o.Params, func(i int) db.Query {
+				return query(draw(rng, schema, i+20*round))
+			})
+			for i := range list {
+				list[i] = draw(rng, schema, 200+i)
 			}
-			want, err = d.Predict(ctx, q, ask)
-			if must(t, err); schema.Text == nil && !reflect.DeepEqual(got.Labels, want.Labels) {
-				t.Fatalf("%s: %v, want %v of one file", name, got.Labels, want.Labels)
-			}
+			_, err = c.Load(ctx, each(list), nil)
+			must(t, err)
+			_, err = d.Load(ctx, each(list), nil)
+			must(t, err)
 		}
 		_, err = c.Predict(ctx, query(list[0]), &db.PredictOptions{MinProbability: 0.5})
 		is(t, err, db.ErrInvalid)
+	}
+}
+
+// comparePredictions compares predictions of a collection with those of a group of the shards' files, and of a file
+// with all rows.
+func comparePredictions(
+	t *testing.T, b *bed, name string, c client.Collection, d db.Collection, p *lcif.Params, query func(i int) db.Query,
+) {
+	t.Helper()
+	ctx := t.Context()
+	var sources []group.Source
+	for _, s := range b.view.Shards {
+		sources = append(sources, group.Source{DB: b.nodes[s.Replicas[0]].db, Collection: name})
+	}
+	oracle, err := group.Open(ctx, sources...)
+	must(t, err)
+	defer oracle.Release()
+	text := oracle.Info().Text != nil
+	for i := range 20 {
+		q, ask := query(i), &db.PredictOptions{Index: "labels", Params: p}
+		if i%3 == 0 {
+			ask.Top, ask.Where = 2, filter.Range("n", 20, 180)
+		}
+		got, err := c.Predict(ctx, q, ask)
+		must(t, err)
+		want, err := oracle.Predict(ctx, q, ask)
+		must(t, err)
+		if !reflect.DeepEqual(got.Labels, want.Labels) {
+			t.Fatalf("%s: %v, want %v", name, got.Labels, want.Labels)
+		}
+		want, err = d.Predict(ctx, q, ask)
+		if must(t, err); !text && !reflect.DeepEqual(got.Labels, want.Labels) {
+			t.Fatalf("%s: %v, want %v of one file", name, got.Labels, want.Labels)
+		}
 	}
 }

@@ -27,6 +27,10 @@ type partQuestion struct {
 	Ask     *group.Ask    `json:"ask,omitempty"`
 	Keys    []wire.Key    `json:"keys,omitempty"`
 	Where   string        `json:"where,omitempty"`
+	// Index is that of a model, Version that which the gateway has: of an equal model the answer has no more.
+	Index    string          `json:"index,omitempty"`
+	Version  uint64          `json:"version,omitempty"`
+	Features []group.Feature `json:"features,omitempty"`
 }
 
 // partAnswer is an answer of a part to one of the questions.
@@ -36,6 +40,7 @@ type partAnswer struct {
 	Result   *wire.Result     `json:"result,omitempty"`
 	Found    []group.Found    `json:"found,omitempty"`
 	Model    *group.Model     `json:"model,omitempty"`
+	Sums     []group.Sums     `json:"sums,omitempty"`
 	Evidence *group.Evidence  `json:"evidence,omitempty"`
 	Rows     []partRow        `json:"rows,omitempty"`
 	Count    int              `json:"count,omitempty"`
@@ -108,24 +113,28 @@ func answerPart(r *http.Request, c db.Collection) (out *partAnswer, err error) {
 		found, err := p.Search(ctx, queries[0], o, in.Ask)
 		out.Result, out.Found = wire.NewResult(&found.Result, true), found.Found
 		return out, err
-	case "model", "evidence":
-		if in.Predict == nil || in.Ask == nil {
-			return nil, fmt.Errorf(`%w: want "predict" and "ask"`, wire.ErrJSON)
+	case "model":
+		m, err := p.Model(ctx, in.Index)
+		if m.Version == in.Version {
+			m = group.Model{Version: m.Version}
+		}
+		out.Model = &m
+		return out, err
+	case "sums":
+		out.Sums, err = p.Sums(ctx, in.Index, in.Version, in.Features)
+		if errors.Is(err, db.ErrNotFound) {
+			err = fmt.Errorf("%w: %w", wire.ErrUnavailable, err) // another replica may have the version
+		}
+		return out, err
+	case "evidence":
+		if in.Predict == nil || in.Ask == nil || in.Predict.Params == nil {
+			return nil, fmt.Errorf(`%w: want "predict" with "params", and "ask"`, wire.ErrJSON)
 		}
 		queries, o, err := in.Predict.Get()
 		if err != nil {
 			return nil, err
 		}
-		if question == "model" {
-			m, err := p.Model(ctx, o.Index)
-			out.Model = &m
-			return out, err
-		}
-		if o.Params == nil {
-			return nil, fmt.Errorf(`%w: want "params"`, wire.ErrJSON)
-		}
 		e, err := p.Evidence(ctx, queries[0], o, in.Ask)
-		e.Pack()
 		out.Evidence = &e
 		return out, err
 	case "rows":
@@ -207,27 +216,39 @@ func (p part) Model(_ context.Context, index string) (group.Model, error) {
 		until time.Time
 	}
 	name := "model " + p.s.ID + "/" + p.name + "/" + index
-	if x, ok := p.c.g.infos.Load(name); ok && time.Now().Before(x.(known).until) {
-		return x.(known).model, nil
+	x, _ := p.c.g.infos.Load(name)
+	had, _ := x.(known)
+	if time.Now().Before(had.until) {
+		return had.model, nil
 	}
-	out, err := p.ask("model", &partQuestion{Predict: &wire.Predict{Index: index}, Ask: &group.Ask{}})
+	out, err := p.ask("model", &partQuestion{Index: index, Version: had.model.Version})
 	if err != nil || out.Model == nil {
 		p.c.g.infos.Delete(name)
 		return group.Model{}, err
 	}
-	p.c.g.infos.Store(name, known{*out.Model, time.Now().Add(infoTime)})
-	return *out.Model, nil
+	if out.Model.Version != had.model.Version {
+		had.model = *out.Model
+	}
+	p.c.g.infos.Store(name, known{had.model, time.Now().Add(infoTime)})
+	return had.model, nil
+}
+
+func (p part) Sums(_ context.Context, index string, version uint64, features []group.Feature) ([]group.Sums, error) {
+	out, err := p.ask("sums", &partQuestion{Index: index, Version: version, Features: features})
+	if err != nil {
+		p.c.g.infos.Delete("model " + p.s.ID + "/" + p.name + "/" + index) // which may have changed
+	}
+	return out.Sums, err
 }
 
 func (p part) Evidence(
 	_ context.Context, q db.Query, o *db.PredictOptions, ask *group.Ask,
 ) (e group.Evidence, err error) {
-	in, named := wire.NewPredict(o), *ask
-	in.Query, named.Named = wire.NewQuery(q), true
-	out, err := p.ask("evidence", &partQuestion{Predict: in, Ask: &named})
+	in := wire.NewPredict(o)
+	in.Query = wire.NewQuery(q)
+	out, err := p.ask("evidence", &partQuestion{Predict: in, Ask: ask})
 	if err == nil && out.Evidence != nil {
 		e = *out.Evidence
-		err = e.Unpack()
 	}
 	return e, err
 }

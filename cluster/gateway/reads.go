@@ -286,7 +286,7 @@ func (c *call) exportShard(s *shardlog.Shard, values url.Values) (n int, err err
 	q := &question{method: http.MethodGet, path: c.coll(s, "/rows?"+values.Encode())}
 	var answer *http.Response
 	err = fmt.Errorf("%w: shard %s has no replica with an address", wire.ErrUnavailable, s.ID)
-	for _, node := range c.replicas(s) {
+	for _, node := range c.replicas(s, false) {
 		if answer, err = c.open(c.ctx, s, node, q); err == nil || !elsewhere(err) {
 			break
 		}

@@ -106,6 +106,7 @@ func (c *call) grouped(where *filter.Filter, f func(*group.Group) error) error {
 		}
 		g, err := group.New(c.ctx, parts...)
 		if err == nil {
+			g.Share(&c.g.models)
 			err = f(g)
 		}
 		var lost missingShard

@@ -397,6 +397,7 @@ func (g *Gateway) current(ctx context.Context, s *shardlog.Shard) (*shardlog.Sha
 // everywhere appends a message to the logs of all shards, and waits until it is applied. It is done if some
 // shards have done it, and the others had it done before, which is the error had.
 func (c *call) everywhere(m *shardlog.Message, had error) error {
+	defer c.g.infos.Clear() // collections and models may have changed
 	id, done := rand.Text(), false
 	for {
 		failed := make([]error, len(c.view.Shards))

@@ -25,6 +25,7 @@ type Group struct {
 	only  *db.Collection // the only part, if it is one of this process
 	held  []*db.Snapshot
 
+	models *Models
 	mu     sync.Mutex
 	opened map[string]*models // by the name of their index
 }
@@ -213,8 +214,9 @@ func (g *Group) known(attribute string) bool {
 // query is a query to all parts.
 type query struct {
 	db.Query
+	asked  db.Query // as it was, perhaps with the key of a row that has been read
 	ask    Ask
-	self   *self     // the row that it was read from
+	self   *self     // that row
 	beside []float32 // the vector next to features
 }
 
@@ -227,7 +229,7 @@ type self struct {
 
 // resolve reads the row of a query by key, and counts the terms of a text.
 func (g *Group) resolve(ctx context.Context, asked db.Query) (q query, err error) {
-	q.Query = asked
+	q.Query, q.asked = asked, asked
 	if len(g.parts) == 0 {
 		return q, fmt.Errorf("%w: a group without collections", db.ErrClosed)
 	}

@@ -21,9 +21,11 @@ type Part interface {
 	// Search finds the best o.K rows by each part of a query, all within the radius if K is zero, in any
 	// order. The query has no key, and the options no After.
 	Search(ctx context.Context, q db.Query, o *db.SearchOptions, ask *Ask) (Answer, error)
-	// Model describes a label model, the default one without a name, and Evidence returns what that of the
-	// options says of a query. The options have Params, the query has no key.
+	// Model describes a label model, the default one without a name. Sums returns what a version of it knows
+	// of features, and Evidence what that of the options says of a query besides: the options have Params,
+	// the query has no key.
 	Model(ctx context.Context, index string) (Model, error)
+	Sums(ctx context.Context, index string, version uint64, features []Feature) ([]Sums, error)
 	Evidence(ctx context.Context, q db.Query, o *db.PredictOptions, ask *Ask) (Evidence, error)
 	// Rows returns the rows that have the keys, without the others.
 	Rows(ctx context.Context, keys [][]byte) ([]db.Row, error)
@@ -33,14 +35,16 @@ type Part interface {
 }
 
 // Ask is what a search asks of a part besides the query and the options, Terms the statistics of the
-// terms of a query, Found what orders a hit among those of other parts. Model and Evidence are those of
-// label models of kind lcif. They have the names of their fields in JSON.
+// terms of a query, Found what orders a hit among those of other parts. The others are those of label
+// models of kind lcif. They have the names of their fields in JSON.
 type (
 	Ask      = grouped.Ask
 	Terms    = grouped.Terms
 	Found    = grouped.Found
 	Model    = grouped.Model
 	Evidence = grouped.Evidence
+	Feature  = grouped.Feature
+	Sums     = grouped.Sums
 )
 
 // Answer is the answer of a part to a search.
@@ -75,6 +79,10 @@ func (l local) Search(ctx context.Context, q db.Query, o *db.SearchOptions, ask 
 
 func (l local) Model(ctx context.Context, index string) (Model, error) {
 	return grouped.OpenModel(ctx, l.Collection, index)
+}
+
+func (l local) Sums(ctx context.Context, index string, version uint64, features []Feature) ([]Sums, error) {
+	return grouped.FindSums(ctx, l.Collection, index, version, features)
 }
 
 func (l local) Evidence(

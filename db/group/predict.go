@@ -3,84 +3,19 @@ package group
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
+	"strconv"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/internal/fail"
-	"github.com/anndb/anndb/db/internal/grouped"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
-
-// models are the label models of one name in all parts.
-type models struct {
-	params  lcif.Params // of the first one
-	labels  []string    // of all, ascending
-	rows    []uint32    // with each label, in the segments of all models
-	limits  []float64   // the threshold of each label if labels have their own
-	numbers [][]uint32  // of the labels of each part
-}
-
-// models returns the models of a name, which it opens once.
-func (g *Group) models(ctx context.Context, index string) (*models, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if m := g.opened[index]; m != nil {
-		return m, nil
-	}
-	found := make([]Model, len(g.parts))
-	err := g.each(ctx, func(i int) (err error) {
-		found[i], err = g.parts[i].Model(ctx, index)
-		if g.infos[i].Live == 0 && errors.Is(err, db.ErrNotFound) {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	m := &models{numbers: make([][]uint32, len(found))}
-	for i := range found {
-		if x := &found[i]; len(x.Rows) != len(x.Labels) {
-			return nil, fmt.Errorf("group: a model of %d labels with the rows of %d", len(x.Labels), len(x.Rows))
-		}
-		m.labels = append(m.labels, found[i].Labels...)
-	}
-	slices.Sort(m.labels)
-	m.labels = slices.Compact(m.labels)
-	m.rows = make([]uint32, len(m.labels))
-	first := slices.IndexFunc(found, func(x Model) bool { return x.Labels != nil })
-	if first < 0 {
-		return nil, fmt.Errorf("%w: no label model in %d collections without rows", db.ErrNotFound, len(found))
-	}
-	m.params = found[first].Params
-	if t := m.params.Thresholds; t != nil && t.PerLabel != nil {
-		m.limits = slices.Repeat([]float64{t.Single}, len(m.labels))
-	}
-	for i := range slices.Backward(found) { // the first part that has a label decides its threshold
-		x := &found[i]
-		for l, name := range x.Labels {
-			at, _ := slices.BinarySearch(m.labels, name)
-			m.numbers[i] = append(m.numbers[i], uint32(at))
-			m.rows[at] += uint32(x.Rows[l])
-			if t := x.Params.Thresholds; m.limits != nil && t != nil && (t.PerLabel == nil || l < len(t.PerLabel)) {
-				m.limits[at] = t.Of(uint32(l))
-			}
-		}
-	}
-	if g.opened == nil {
-		g.opened = map[string]*models{}
-	}
-	g.opened[index] = m
-	return m, nil
-}
 
 // Predict predicts the labels of a query by label models of kind lcif that have the same name in all
 // parts, as one model of all their rows with the parameters of the first part's does: neighbors are the
@@ -100,7 +35,7 @@ func (g *Group) Predict(
 		return out, fmt.Errorf("%w: a prediction over %d collections has no probabilities, reasons and frequent "+
 			"labels", fail.Option, len(g.parts))
 	}
-	m, err := g.models(ctx, o.Index)
+	m, err := g.open(ctx, o.Index, false)
 	if err != nil {
 		return out, err
 	}
@@ -120,7 +55,7 @@ func (g *Group) Predict(
 	if err := p.find(ctx, g, ask, o); err != nil {
 		return out, err
 	}
-	return p.predict(ctx, ask, o.Set)
+	return p.predict(ctx, g, ask, o)
 }
 
 // prediction is a prediction by all parts.
@@ -129,10 +64,7 @@ type prediction struct {
 	params   lcif.Params
 	limits   []float64 // those of the models, if their thresholds are used
 	evidence []Evidence
-
-	met   []uint32 // the labels that any part has met, ascending
-	place []uint32 // of labels in met
-	newer []string // labels after those of the models, which no row has that these have learned from
+	newer    []string // labels after those of the models, which no row has that these have learned from
 }
 
 // find asks the parts.
@@ -140,48 +72,13 @@ func (p *prediction) find(ctx context.Context, g *Group, q query, o *db.PredictO
 	filters := g.filters(o.Where)
 	params := p.params
 	params.Thresholds = nil
-	err := g.each(ctx, func(i int) (err error) {
-		if p.numbers[i] == nil {
-			return nil
-		}
-		of := db.PredictOptions{Index: o.Index, Params: &params, Where: filters[i]}
-		if p.evidence[i], err = g.parts[i].Evidence(ctx, q.Query, &of, &q.ask); err == nil {
-			err = p.evidence[i].Check(len(p.numbers[i]))
+	return g.each(ctx, func(i int) (err error) {
+		if p.versions[i] > 0 {
+			of := db.PredictOptions{Index: o.Index, Params: &params, Where: filters[i]}
+			p.evidence[i], err = g.parts[i].Evidence(ctx, q.Query, &of, &q.ask)
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	for i := range p.evidence {
-		e, numbers := &p.evidence[i], p.numbers[i]
-		if e.Names != nil {
-			numbers = make([]uint32, len(e.Names))
-			for l, name := range e.Names {
-				numbers[l] = p.number(name)
-			}
-		}
-		e.EachSet(func(set []uint32) {
-			for j, l := range set {
-				set[j] = numbers[l]
-			}
-		})
-	}
-	p.place = make([]uint32, len(p.labels)+len(p.newer))
-	for i := range p.evidence {
-		p.evidence[i].EachSet(func(set []uint32) {
-			for _, l := range set {
-				p.place[l] = 1
-			}
-		})
-	}
-	for l, met := range p.place {
-		if met == 1 {
-			p.place[l] = uint32(len(p.met))
-			p.met = append(p.met, uint32(l))
-		}
-	}
-	return nil
 }
 
 // number returns the number of a label, which may be newer than the models.
@@ -205,10 +102,11 @@ func (p *prediction) name(label uint32) string {
 	return p.labels[label]
 }
 
-// feature is a feature of the query with its sums over all parts, which may have a label several times.
+// feature is a feature of the query: with the order among others, and its name or number.
 type feature struct {
-	grouped.Feature
+	Feature
 	order uint64
+	key   string
 }
 
 // features returns the features of the query, those that a model knows first, in the order in which one
@@ -220,20 +118,16 @@ func (p *prediction) features() (all []*feature) {
 		for _, f := range p.evidence[i].Features {
 			key, order := f.Name, uint64(i)<<32|uint64(f.Number)
 			if key == "" {
-				key, order = fmt.Sprint(f.Number), uint64(f.Number)
+				key, order = strconv.Itoa(int(f.Number)), uint64(f.Number)
 			}
 			x := known[key]
 			if x == nil {
-				x = &feature{f, order}
+				x = &feature{f, order, key}
 				known[key] = x
 				all = append(all, x)
-				continue
-			}
-			if f.Known && !x.Known {
+			} else if f.Known && !x.Known {
 				x.Known, x.order = true, order
 			}
-			x.Square = x.Square.Add(f.Square)
-			x.Labels, x.Sums = append(x.Labels, f.Labels...), append(x.Sums, f.Sums...)
 		}
 	}
 	slices.SortFunc(all, func(x, y *feature) int {
@@ -248,35 +142,6 @@ func (p *prediction) features() (all []*feature) {
 		return cmp.Compare(x.order, y.order)
 	})
 	return all
-}
-
-// sums returns the sums of the features that a model knows, for the labels that were met.
-func (p *prediction) sums(features []*feature) *labels.FeatureLabels {
-	out := &labels.FeatureLabels{Ptr: []uint64{0}, Rows: make([]uint32, len(p.met))}
-	for i, l := range p.met {
-		if int(l) < len(p.rows) {
-			out.Rows[i] = p.rows[l]
-		}
-	}
-	sums := make([]int64, len(p.met)) // zero between features, as met, which has a bit for each label
-	met := make([]uint64, (len(p.met)+63)/64)
-	for _, f := range features {
-		for e, l := range f.Labels {
-			at := p.place[l]
-			sums[at] += f.Sums[e]
-			met[at/64] |= 1 << (at % 64)
-		}
-		for w, word := range met {
-			met[w] = 0
-			for ; word != 0; word &= word - 1 {
-				l := w*64 + bits.TrailingZeros64(word)
-				out.Label, out.Sum = append(out.Label, uint32(l)), append(out.Sum, sums[l])
-				sums[l] = 0
-			}
-		}
-		out.Ptr, out.Square = append(out.Ptr, uint64(len(out.Label))), append(out.Square, f.Square)
-	}
-	return out
 }
 
 // neighbors are the nearest rows of all parts, and their labels.
@@ -306,7 +171,7 @@ func (n *neighbors) Row(i int) []uint32 { return n.sets[i] }
 
 // nearest returns the nearest rows of all parts.
 func (p *prediction) nearest() *neighbors {
-	out := &neighbors{count: len(p.met)}
+	out := &neighbors{}
 	var all []place
 	for i := range p.evidence {
 		e := &p.evidence[i]
@@ -319,18 +184,21 @@ func (p *prediction) nearest() *neighbors {
 	for i, x := range all[:min(p.params.K, len(all))] {
 		n := &p.evidence[x.part].Neighbors[x.at]
 		set := make([]uint32, len(n.Labels))
-		for j, l := range n.Labels {
-			set[j] = p.place[l]
+		for j, name := range n.Labels {
+			set[j] = p.number(name)
 		}
 		slices.Sort(set)
 		out.hits = append(out.hits, postings.Hit{Row: uint32(i), Score: n.Similarity})
 		out.sets = append(out.sets, set)
 	}
+	out.count = len(p.labels) + len(p.newer)
 	return out
 }
 
 // predict predicts from what the parts have answered.
-func (p *prediction) predict(ctx context.Context, q query, set bool) (out db.Predictions, err error) {
+func (p *prediction) predict(
+	ctx context.Context, g *Group, q query, o *db.PredictOptions,
+) (out db.Predictions, err error) {
 	features := p.features()
 	var x vector.Sparse
 	known := len(features)
@@ -341,24 +209,22 @@ func (p *prediction) predict(ctx context.Context, q query, set bool) (out db.Pre
 	}
 	near := p.nearest()
 	view := &lcif.View{Features: known, Labels: near, Neighbors: near}
+	if len(p.newer) > 0 {
+		view.Before = func(a, b uint32) bool { return p.name(a) < p.name(b) }
+	}
 	if p.params.Lambda < 1 {
-		// The power of the stored numbers, which are float32, is that of the model.
-		if err := view.SetPower(p.sums(features[:known]), cmp.Or(p.models.params.Beta, 1)); err != nil {
+		columns, err := p.columnsOf(ctx, g, o.Index, features[:known])
+		if err != nil {
+			if m, openErr := g.open(ctx, o.Index, true); openErr == nil && m != p.models {
+				return g.Predict(ctx, q.asked, o) // the models have changed in between
+			}
 			return out, err
 		}
+		view.Powers = p.powersOf(columns)
 	}
-	if t := p.params.Thresholds; t != nil {
-		own := labels.Thresholds{Single: t.Single, KeepTop: t.KeepTop}
-		if p.limits != nil {
-			for _, l := range p.met {
-				limit := t.Single
-				if int(l) < len(p.limits) {
-					limit = p.limits[l]
-				}
-				own.PerLabel = append(own.PerLabel, limit)
-			}
-		}
-		p.params.Thresholds = &own
+	if t := p.params.Thresholds; t != nil && p.limits != nil {
+		p.params.Thresholds = &labels.Thresholds{Single: t.Single, KeepTop: t.KeepTop,
+			PerLabel: append(slices.Clone(p.limits), slices.Repeat([]float64{t.Single}, len(p.newer))...)}
 	}
 	var by lcif.Predictor
 	by.Vector = q.beside
@@ -366,19 +232,17 @@ func (p *prediction) predict(ctx context.Context, q query, set bool) (out db.Pre
 	if err != nil {
 		return out, fmt.Errorf("%w: predict: %w", fail.Option, fail.Inner{Err: err})
 	}
-	if p.params.Top > 0 && set {
+	if p.params.Top > 0 && o.Set {
 		found = by.AppendSet(found)
 	}
 	chosen := by.Set()
 	for _, r := range found {
 		_, predicted := slices.BinarySearch(chosen, r.Label)
-		out.Labels = append(out.Labels, db.Prediction{
-			Label: p.name(p.met[r.Label]), Score: r.Score, Predicted: predicted,
-		})
+		out.Labels = append(out.Labels, db.Prediction{Label: p.name(r.Label), Score: r.Score, Predicted: predicted})
 	}
 	out.Stats.Stats = stats
 	out.Stats.Unknown = unknown(len(p.evidence), func(i int) ([]string, bool) {
-		return p.evidence[i].Unknown, p.numbers[i] != nil
+		return p.evidence[i].Unknown, p.versions[i] > 0
 	})
 	return out, nil
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
@@ -21,8 +20,6 @@ type Ask struct {
 	Terms *Terms `json:"terms,omitempty"`
 	// Stored is set if the query was read from a row: its text is plain, not one as people type it.
 	Stored bool `json:"stored,omitempty"`
-	// Named asks for Evidence.Names.
-	Named bool `json:"named,omitempty"`
 }
 
 // Terms are what BM25 needs to know of the rows: their number and the sum of their lengths, of those
@@ -67,123 +64,57 @@ var (
 )
 
 // Model is what predictions by several label models of kind lcif need to know of one: its parameters,
-// whose thresholds are in the order of Labels, and how many of its rows have each label.
+// whose thresholds are in the order of Labels, and how many of its rows have each label. Models with
+// the same Version are equal, and have the same sums.
 type Model struct {
-	Params lcif.Params `json:"params"`
-	Labels []string    `json:"labels"`
-	Rows   []int       `json:"rows"`
+	Version uint64      `json:"version"`
+	Params  lcif.Params `json:"params"`
+	Labels  []string    `json:"labels,omitempty"`
+	Rows    []int       `json:"rows,omitempty"`
 }
 
-// Evidence is what a label model says of a query. Labels are numbers of those of its Model or, if there
-// are Names, of these: the model may be that of another replica.
+// Evidence is what a label model says of a query, except for the sums of its features.
 type Evidence struct {
-	Names []string `json:"names,omitempty"`
 	// Features are those of the query, in the order of their numbers in the collection.
 	Features  []Feature  `json:"features"`
 	Neighbors []Neighbor `json:"neighbors"`
-	Packed    []byte     `json:"packed,omitempty"` // see Pack
 	// Search is the work of the search for the neighbors, Unknown the features that no row has ever had.
 	Search  postings.Stats `json:"search"`
 	Unknown []string       `json:"unknown,omitempty"`
 }
 
-// Feature is a feature of a query with its sums, which are integers, so that those of several models
-// add up to those of one (labels.FeatureLabels). A label may occur several times.
+// Feature is a feature of a query. Collections whose features have names may number them differently.
 type Feature struct {
-	Name   string         `json:"name"`
-	Number uint32         `json:"number"`
-	Value  float32        `json:"value"`
-	Known  bool           `json:"known"` // to the model
+	Name   string  `json:"name,omitempty"`
+	Number uint32  `json:"number"`
+	Value  float32 `json:"value"`
+	Known  bool    `json:"known,omitempty"` // to the model
+}
+
+// Sums are what a label model knows of a feature: integers, so that those of several models add up to
+// those of one (labels.FeatureLabels).
+type Sums struct {
 	Square labels.Uint128 `json:"square"`
-	Labels []uint32       `json:"-"`
-	Sums   []int64        `json:"-"`
+	Pairs  []byte         `json:"pairs,omitempty"` // see Add and Each
 }
 
-// Pack moves the labels and the sums of the features to Packed, which is short in JSON: there may be 100,000.
-func (e *Evidence) Pack() {
-	for i := range e.Features {
-		f := &e.Features[i]
-		e.Packed = binary.AppendUvarint(e.Packed, uint64(len(f.Labels)))
-		for at, l := range f.Labels {
-			e.Packed = binary.AppendUvarint(e.Packed, uint64(l))
-			e.Packed = binary.AppendUvarint(e.Packed, uint64(f.Sums[at]))
-		}
-		f.Labels, f.Sums = nil, nil
-	}
+// Add adds the sum of a label, by its number in the Model. A label may have several.
+func (s *Sums) Add(label uint32, sum int64) {
+	s.Pairs = binary.AppendUvarint(binary.AppendUvarint(s.Pairs, uint64(label)), uint64(sum))
 }
 
-// Unpack undoes Pack. Check checks the numbers.
-func (e *Evidence) Unpack() error {
-	rest, bad := e.Packed, false
-	next := func(most uint64) uint64 {
-		x, n := binary.Uvarint(rest)
-		if bad = bad || n <= 0 || x > most; bad {
-			return 0
+// Each calls f with each sum. It returns an error for bytes that no model of so many labels gives.
+func (s *Sums) Each(labels int, f func(label uint32, sum int64)) error {
+	for rest := s.Pairs; len(rest) > 0; {
+		label, n := binary.Uvarint(rest)
+		sum, m := binary.Uvarint(rest[max(0, n):])
+		if n <= 0 || m <= 0 || label >= uint64(labels) || sum == 0 || sum > math.MaxInt64 {
+			return fmt.Errorf("db: %d bytes that are not sums of %d labels", len(s.Pairs), labels)
 		}
-		rest = rest[n:]
-		return x
+		f(uint32(label), int64(sum))
+		rest = rest[n+m:]
 	}
-	for i := range e.Features {
-		f := &e.Features[i]
-		n := next(uint64(len(rest) / 2)) // of at least two bytes each
-		f.Labels, f.Sums = make([]uint32, n), make([]int64, n)
-		for at := range f.Labels {
-			f.Labels[at], f.Sums[at] = uint32(next(math.MaxUint32)), int64(next(math.MaxInt64))
-		}
-	}
-	if bad || len(rest) > 0 {
-		return fmt.Errorf("db: %d packed bytes that are not the labels and sums of %d features", len(e.Packed),
-			len(e.Features))
-	}
-	e.Packed = nil
 	return nil
-}
-
-// EachSet calls f with all sets of labels.
-func (e *Evidence) EachSet(f func(labels []uint32)) {
-	for i := range e.Features {
-		f(e.Features[i].Labels)
-	}
-	for i := range e.Neighbors {
-		f(e.Neighbors[i].Labels)
-	}
-}
-
-// Name replaces the labels by places in Names.
-func (e *Evidence) Name(name func(label uint32) string) {
-	var place []uint32 // of each label in Names, plus one
-	e.EachSet(func(set []uint32) {
-		for i, l := range set {
-			if n := int(l) + 1 - len(place); n > 0 {
-				place = append(place, make([]uint32, n)...)
-			}
-			if place[l] == 0 {
-				e.Names = append(e.Names, name(l))
-				place[l] = uint32(len(e.Names))
-			}
-			set[i] = place[l] - 1
-		}
-	})
-}
-
-// Check returns an error for evidence that no model of so many labels gives.
-func (e *Evidence) Check(labels int) (err error) {
-	if e.Names != nil {
-		labels = len(e.Names)
-	}
-	e.EachSet(func(set []uint32) {
-		for _, l := range set {
-			if int(l) >= labels {
-				err = fmt.Errorf("db: evidence for label %d of %d", l, labels)
-			}
-		}
-	})
-	for _, f := range e.Features {
-		if len(f.Sums) != len(f.Labels) || slices.ContainsFunc(f.Sums, func(x int64) bool { return x <= 0 }) {
-			err = fmt.Errorf("db: feature %d has sums that no model has", f.Number)
-		}
-	}
-	return err
 }
 
 // Neighbor is one of the nearest rows: the smallest Order first, then the smallest number.
@@ -191,12 +122,14 @@ type Neighbor struct {
 	Row        uint32   `json:"row"`
 	Order      float64  `json:"order"`
 	Similarity float64  `json:"similarity"`
-	Labels     []uint32 `json:"labels"`
+	Labels     []string `json:"labels"`
 }
 
-// OpenModel returns the named label model of a db.Collection, and FindEvidence what the model of the
-// *db.PredictOptions, of which Params are set, says of a db.Query. Package db sets both.
+// OpenModel returns the named label model of a db.Collection, FindEvidence what the model of the
+// *db.PredictOptions, of which Params are set, says of a db.Query, and FindSums what the named model
+// knows of features, none of those that it has not met, if it has the version. Package db sets them.
 var (
 	OpenModel    func(ctx context.Context, of any, name string) (Model, error)
 	FindEvidence func(ctx context.Context, of, query, options any, ask *Ask) (Evidence, error)
+	FindSums     func(ctx context.Context, of any, name string, version uint64, features []Feature) ([]Sums, error)
 )

@@ -177,8 +177,9 @@ type GroupPredictor interface {
 	InGroup() (grouped.Model, error)
 	// Evidence returns what the model says of a query, without names of features. o has Params, Vector and Rows.
 	Evidence(ctx context.Context, x vector.Sparse, o *LabelAsk) (grouped.Evidence, error)
-	// Name returns the name of a label.
-	Name(label uint32) string
+	// Version is that of the model, Sums returns what it knows of a feature.
+	Version() uint64
+	Sums(feature uint32) grouped.Sums
 }
 
 // LabelAsk is a prediction: the fields of db.PredictOptions.

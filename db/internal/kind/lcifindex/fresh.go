@@ -1,6 +1,7 @@
 package lcifindex
 
 import (
+	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -23,6 +24,8 @@ type shared struct {
 	powers *labels.Powers // see powersOf
 	sorted bool           // the labels of the first segment are sorted by name
 	rowsOf []int          // see labelModel
+	// version is of the segments in this process: other processes have others, also of equal segments.
+	version uint64
 	// more are the labels after those of the first segment: of the other segments, then others in the order
 	// in which any generation met them. number has the numbers of all labels, once there is any to look up.
 	more   []string
@@ -53,7 +56,7 @@ func (m *labelModel) add(of *kind.Manifest, parts []part) error {
 		if err != nil {
 			return fail.Corruptf(m.st.Collection().Name, "index %q: %w", of.Info.Name, err)
 		}
-		s.powers, s.sorted = powers, inOrder(m.names)
+		s.powers, s.sorted, s.version = powers, inOrder(m.names), rand.Uint64()
 		for i := range parts[1:] {
 			s.more = append(s.more, parts[1+i].names.All()...)
 		}
@@ -64,7 +67,7 @@ func (m *labelModel) add(of *kind.Manifest, parts []part) error {
 			}
 		}
 	}
-	m.rowsOf = s.rowsOf
+	m.rowsOf, m.version = s.rowsOf, s.version
 	powers := *s.powers
 	powers.Parts = []labels.Pairs{parts[0].pairs}
 	if changed := s.powers.Parts[0]; len(changed.Label) > 0 {

@@ -3,7 +3,6 @@ package lcifindex
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/anndb/anndb/db/internal/fail"
@@ -23,9 +22,7 @@ func (m *labelModel) InGroup() (out grouped.Model, err error) {
 			"alone, so that its sums do not add up with those of others: build it with weight none and all "+
 			"features to predict in several collections", fail.Option, m.st.Collection().Name)
 	}
-	out = grouped.Model{Params: m.params, Labels: m.Names()}
-	out.Rows = make([]int, len(out.Labels))
-	copy(out.Rows, m.rowsOf)
+	out = grouped.Model{Version: m.version, Params: m.params, Labels: m.Names()[:len(m.rowsOf)], Rows: m.rowsOf}
 	return out, nil
 }
 
@@ -38,9 +35,6 @@ func (m *labelModel) Evidence(
 	out.Features = make([]grouped.Feature, x.Len())
 	for i, f := range x.Index {
 		out.Features[i] = grouped.Feature{Number: f, Value: x.Value[i], Known: int(f) < m.view.Features}
-		if o.Params.Lambda < 1 && x.Value[i] > 0 {
-			m.sums(&out.Features[i])
-		}
 	}
 	if o.Params.Lambda == 0 {
 		return out, nil
@@ -55,10 +49,11 @@ func (m *labelModel) Evidence(
 	}
 	s := scratches.Get().(*lcif.NeighborScratch) // not returned to the pool if there is an error
 	add := func(row uint32, order, similarity float64) {
-		set := slices.Clone(view.Labels.Row(int(row)))
-		out.Neighbors = append(out.Neighbors, grouped.Neighbor{
-			Row: row, Order: order, Similarity: similarity, Labels: set,
-		})
+		n := grouped.Neighbor{Row: row, Order: order, Similarity: similarity}
+		for _, l := range view.Labels.Row(int(row)) {
+			n.Labels = append(n.Labels, m.name(l))
+		}
+		out.Neighbors = append(out.Neighbors, n)
 	}
 	if by, dense := view.Neighbors.(*nearest); dense {
 		err = by.each(ctx, s, q, o.Params.K, func(f vector.Neighbor, similarity float64) {
@@ -79,18 +74,20 @@ func (m *labelModel) Evidence(
 	return out, nil
 }
 
-// Name implements kind.GroupPredictor.
-func (m *labelModel) Name(label uint32) string { return m.name(label) }
+// Version implements kind.GroupPredictor.
+func (m *labelModel) Version() uint64 { return m.version }
 
-// sums adds the sums of each segment for a feature, which may have the same labels.
-func (m *labelModel) sums(f *grouped.Feature) {
+// Sums implements kind.GroupPredictor.
+func (m *labelModel) Sums(feature uint32) (out grouped.Sums) {
 	for _, p := range m.view.Labels.(*labelSets).parts {
-		if int(f.Number) >= p.Features {
+		if int(feature) >= p.Features {
 			continue
 		}
-		i := 2 * f.Number
-		f.Square = f.Square.Add(labels.Uint128{Hi: p.square[i], Lo: p.square[i+1]})
-		from, to := p.pairs.Ptr[f.Number], p.pairs.Ptr[f.Number+1]
-		f.Labels, f.Sums = append(f.Labels, p.pairs.Label[from:to]...), append(f.Sums, p.sums[from:to]...)
+		i := 2 * feature
+		out.Square = out.Square.Add(labels.Uint128{Hi: p.square[i], Lo: p.square[i+1]})
+		for at := p.pairs.Ptr[feature]; at < p.pairs.Ptr[feature+1]; at++ {
+			out.Add(p.pairs.Label[at], p.sums[at])
+		}
 	}
+	return out
 }

@@ -31,7 +31,8 @@ type labelModel struct {
 	more     []string      // labels after these: of the other segments, and of rows written or relabelled since
 	params   lcif.Params   // with thresholds for all labels
 	// rowsOf has the number of rows of each label in the segments; later labels have none.
-	rowsOf []int
+	rowsOf  []int
+	version uint64 // see grouped.Model
 }
 
 // weighing is how a model weighs rows: by feature, or by the scale of a dense collection, or not.
