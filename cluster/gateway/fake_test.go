@@ -225,6 +225,9 @@ func (n *fakeNode) apply(ctx context.Context, m *shardlog.Message, out *node.App
 			return err
 		}
 		return n.db.Update(ctx, func(tx *db.Tx) (err error) {
+			if !m.Versions {
+				t.SkipVersions()
+			}
 			out.Versions, err = t.Apply(tx)
 			return err
 		})
@@ -246,7 +249,7 @@ func (n *fakeNode) apply(ctx context.Context, m *shardlog.Message, out *node.App
 	return n.db.Collection(m.DropIndex.Collection).DropIndex(ctx, m.DropIndex.Index)
 }
 
-// Map, Nodes, Publish and Find are those of gateway.Cluster.
+// Map, Nodes, Publish, Find and MaxMessage are those of gateway.Cluster.
 func (f *fake) Map(ctx context.Context) (shardlog.Map, error) {
 	if f.silent.Load() { // as servers do that do not answer
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -305,6 +308,8 @@ func (f *fake) Find(_ context.Context, s *shardlog.Shard, id string) (uint64, bo
 	at, known := f.ids[s.ID+id]
 	return at, known, nil
 }
+
+func (f *fake) MaxMessage() int { return 1 << 20 }
 
 // must fails the test at an error.
 func must(t testing.TB, err error) {

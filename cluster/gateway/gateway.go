@@ -30,6 +30,7 @@ type Cluster interface {
 	Nodes(ctx context.Context) ([]shardlog.NodeInfo, error)
 	Publish(ctx context.Context, s *shardlog.Shard, id string, m *shardlog.Message) (uint64, error)
 	Find(ctx context.Context, s *shardlog.Shard, id string) (uint64, bool, error)
+	MaxMessage() int // bytes
 }
 
 // Options selects how a Gateway works; zero fields have the defaults.

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// batchBytes and batchRows bound the rows of a transaction of an import.
-	batchBytes = 256 << 10
+	// batchBytes and batchRows bound the rows of a transaction of an import. The servers of the log bound it, too.
+	batchBytes = 4 << 20
 	batchRows  = 1024
 	// batchesAtOnce is the number of transactions of a shard that the log has and that may not be applied.
 	batchesAtOnce = 8
@@ -42,6 +42,7 @@ func (c *call) load() error {
 		return err
 	}
 	l := &loader{c: c, op: op, info: &info, shards: map[string]*shardLoad{}}
+	l.most = min(batchBytes, c.g.cluster.MaxMessage()/8*7) // what cannot be compressed becomes a little longer
 	err = l.read()
 	rows, storeErr := l.end()
 	if err == nil {
@@ -60,6 +61,7 @@ type loader struct {
 	c      *call
 	op     string
 	info   *db.CollectionInfo
+	most   int // bytes of a transaction
 	shards map[string]*shardLoad
 	all    []*shardLoad
 }
@@ -105,13 +107,14 @@ func (l *loader) add(n int, line []byte) error {
 	}
 	o.Key = wire.NewKey(key)
 	s := l.of(l.c.view.Find(key))
-	if s.bytes > 0 && s.bytes+len(line) > batchBytes || len(s.batch.Operations) == batchRows {
+	size := len(line) + 2*len(key) + 64 // at most, of its part of a message
+	if s.bytes > 0 && s.bytes+size > l.most || len(s.batch.Operations) == batchRows {
 		if err := l.flush(s); err != nil {
 			return err
 		}
 	}
 	s.batch.Operations = append(s.batch.Operations, o)
-	s.bytes += len(line)
+	s.bytes += size
 	return nil
 }
 

@@ -106,7 +106,7 @@ func (c *call) commit(in *wire.Transaction) ([]string, error) {
 					wire.ErrNotBuilt, keys[0], s.ID, key, other.ID)
 			}
 		}
-		n, err := c.publish(s, id, &shardlog.Message{Transaction: in})
+		n, err := c.publish(s, id, &shardlog.Message{Transaction: in, Versions: !logged})
 		if errors.Is(err, shardlog.ErrSealed) {
 			if err := c.again(); err != nil {
 				return nil, err

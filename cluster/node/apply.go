@@ -259,7 +259,10 @@ func (b *batch) parse(e *shardlog.Entry, infos map[string]db.CollectionInfo) (*c
 			db.ErrInvalid)
 	case b.d.parent != nil:
 		t.Restrict(b.d.shard.Owns)
+		t.SkipVersions()
 		return &t, nil
+	case !e.Versions:
+		t.SkipVersions()
 	}
 	for key := range t.Keys() {
 		if !b.d.shard.Owns(key) {

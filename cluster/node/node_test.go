@@ -271,7 +271,7 @@ func putRow(key string, x, y int) wire.Operation {
 }
 
 func transaction(ops ...wire.Operation) *shardlog.Message {
-	return &shardlog.Message{Transaction: &wire.Transaction{Operations: ops}}
+	return &shardlog.Message{Transaction: &wire.Transaction{Operations: ops}, Versions: true}
 }
 
 var create = &shardlog.Message{Create: &wire.NewCollection{Name: "c", Schema: wire.Schema{Dim: 2}}}

@@ -2,7 +2,6 @@ package shardlog
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -11,27 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/anndb/anndb/internal/wire"
 )
-
-// Message is an entry of a log: one of its fields is set. Applying it gives the same result on every node
-// that has applied the messages before it.
-type Message struct {
-	Transaction *wire.Transaction   `json:"transaction,omitempty"`
-	Create      *wire.NewCollection `json:"create,omitempty"`
-	Drop        string              `json:"drop,omitempty"`
-	Schema      *wire.NewCollection `json:"schema,omitempty"` // that a collection gets
-	Build       *Build              `json:"build,omitempty"`
-	DropIndex   *Build              `json:"drop_index,omitempty"`
-}
-
-// Build says that each replica builds an index, in the background.
-type Build struct {
-	Collection string `json:"collection"`
-	Index      string `json:"index"`
-	wire.Build
-}
 
 // Entry is a message of a log.
 type Entry struct {
@@ -39,7 +18,7 @@ type Entry struct {
 
 	Sequence uint64
 	Mark     Mark
-	Size     int // in bytes
+	Size     int // in bytes, decompressed
 	// Err is ErrFormat or ErrCorrupt if the entry is none that this version can apply. With ErrCorrupt,
 	// Foreign reports whether another program has written it.
 	Err     error
@@ -104,7 +83,7 @@ const ackTime = 5 * time.Second
 // is that of the first. Errors: ErrSealed, ErrTooLarge, ErrFull, ErrLogLost, ErrUnreachable if the message
 // was not sent and, if the servers did not answer in time, ErrUnknown.
 func (c *Cluster) Publish(ctx context.Context, s *Shard, id string, m *Message) (sequence uint64, err error) {
-	b, err := json.Marshal(m)
+	b, err := m.encode()
 	if err != nil {
 		return 0, err
 	}
@@ -313,7 +292,7 @@ func (l *Log) Read(ctx context.Context, after uint64, f func([]Entry) error) err
 		return failure(err, "read the log of shard "+l.s.ID)
 	}
 	defer messages.Stop()
-	arrived := make(chan Entry, batchMessages)
+	arrived := make(chan jetstream.Msg, batchMessages)
 	failed := make(chan error, 1)
 	go func() {
 		failed <- receive(ctx, messages, arrived)
@@ -340,19 +319,15 @@ func (l *Log) forget(consumer jetstream.Consumer) {
 	_ = l.stream.DeleteConsumer(ctx, consumer.CachedInfo().Name)
 }
 
-// receive sends messages as entries until there is an error.
-func receive(ctx context.Context, messages jetstream.MessagesContext, arrived chan<- Entry) error {
+// receive sends messages until there is an error.
+func receive(ctx context.Context, messages jetstream.MessagesContext, arrived chan<- jetstream.Msg) error {
 	for {
 		msg, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
 			return err
 		}
-		e, err := newEntry(msg)
-		if err != nil {
-			return err
-		}
 		select {
-		case arrived <- e:
+		case arrived <- msg:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -363,10 +338,10 @@ func receive(ctx context.Context, messages jetstream.MessagesContext, arrived ch
 const silence = 2 * time.Second
 
 // batch returns the next entries, nil when there will be no more.
-func (l *Log) batch(ctx context.Context, after *uint64, arrived <-chan Entry) (batch []Entry, err error) {
+func (l *Log) batch(ctx context.Context, after *uint64, arrived <-chan jetstream.Msg) (batch []Entry, err error) {
 	size, behind := 0, uint64(0)
 	for len(batch) == 0 || len(arrived) > 0 && len(batch) < batchMessages && size < batchBytes {
-		var e Entry
+		var msg jetstream.Msg
 		var ok bool
 		select {
 		case <-ctx.Done():
@@ -381,10 +356,14 @@ func (l *Log) batch(ctx context.Context, after *uint64, arrived <-chan Entry) (b
 				behind = last
 			}
 			continue
-		case e, ok = <-arrived:
+		case msg, ok = <-arrived:
 		}
 		if !ok {
 			return batch, nil
+		}
+		e, err := newEntry(msg)
+		if err != nil {
+			return nil, err
 		}
 		if *after++; e.Sequence != *after {
 			return nil, fmt.Errorf("%w: shard %s: message %d arrived in place of %d", ErrUnreachable, l.s.ID,
@@ -400,7 +379,7 @@ func newEntry(msg jetstream.Msg) (e Entry, err error) {
 	if err != nil {
 		return e, err
 	}
-	e.Sequence, e.Mark, e.Size = meta.Sequence.Stream, newMark(meta.Timestamp, msg.Data()), len(msg.Data())
+	e.Sequence, e.Mark = meta.Sequence.Stream, newMark(meta.Timestamp, msg.Data())
 	switch f := msg.Headers().Get(formatHeader); {
 	case f == "":
 		e.Foreign = true
@@ -412,7 +391,7 @@ func newEntry(msg jetstream.Msg) (e Entry, err error) {
 		e.Err = fmt.Errorf("%w: message %d has the checksum %x, want %.20q", ErrCorrupt, e.Sequence, e.Mark.Sum,
 			msg.Headers().Get(sumHeader))
 	default:
-		if err := wire.Unmarshal(msg.Data(), &e.Message); err != nil {
+		if e.Message, e.Size, err = decode(msg.Data()); err != nil {
 			e.Err = fmt.Errorf("%w: message %d: %w", ErrFormat, e.Sequence, err)
 		}
 	}

@@ -3,6 +3,8 @@ package shardlog_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -81,7 +83,9 @@ func TestLog(t *testing.T) {
 	if _, err := l.Check(ctx, 200, shardlog.Mark{}); err != nil {
 		t.Errorf("the last one purged: %v", err)
 	}
-	large := &shardlog.Message{Drop: string(bytes.Repeat([]byte("x"), 9<<20))}
+	random := make([]byte, 9<<20)
+	_, _ = rand.Read(random)
+	large := &shardlog.Message{Drop: hex.EncodeToString(random)}
 	if _, err := c.Publish(ctx, s, "large", large); !errors.Is(err, shardlog.ErrTooLarge) {
 		t.Errorf("large: %v", err)
 	}

@@ -74,6 +74,17 @@ func (ch *Change) Key() []byte { return ch.key }
 
 // Apply makes the change, and returns the version that the row has then, "" without one.
 func (ch *Change) Apply(tx *db.Tx) (string, error) {
+	if err := ch.apply(tx); err != nil || ch.op == wire.Delete {
+		return "", err
+	}
+	version, err := ch.Version(tx)
+	if errors.Is(err, db.ErrNotFound) { // it has expired
+		err = nil
+	}
+	return version, err
+}
+
+func (ch *Change) apply(tx *db.Tx) error {
 	coll := tx.Collection(ch.coll)
 	var err error
 	switch ch.op {
@@ -90,16 +101,9 @@ func (ch *Change) Apply(tx *db.Tx) (string, error) {
 	case wire.Update:
 		err = ch.update(tx)
 	case wire.Delete:
-		return "", coll.Delete(ch.key)
+		err = coll.Delete(ch.key)
 	}
-	if err != nil {
-		return "", err
-	}
-	version, err := ch.Version(tx)
-	if errors.Is(err, db.ErrNotFound) { // it has expired
-		err = nil
-	}
-	return version, err
+	return err
 }
 
 // Version returns the version that the row has in a transaction.
@@ -174,6 +178,7 @@ func (ch *Change) update(tx *db.Tx) error {
 type Transaction struct {
 	conditions, changes []Change
 	versions            []string // that the conditions want
+	unversioned         bool     // Apply returns no versions
 }
 
 // NewTransaction returns the transaction that a request describes. info describes a collection.
@@ -233,6 +238,9 @@ func (t *Transaction) Restrict(pass func(key []byte) bool) {
 	t.changes = slices.DeleteFunc(t.changes, func(ch Change) bool { return !pass(ch.key) })
 }
 
+// SkipVersions has Apply return no versions, which take most of its time.
+func (t *Transaction) SkipVersions() { t.unversioned = true }
+
 // Apply makes all changes if all conditions hold, and returns the version of each row.
 func (t *Transaction) Apply(tx *db.Tx) ([]string, error) {
 	for i := range t.conditions {
@@ -244,10 +252,17 @@ func (t *Transaction) Apply(tx *db.Tx) ([]string, error) {
 			return nil, fmt.Errorf("condition %d: %w: %q, not %.40q", i, wire.ErrChanged, has, t.versions[i])
 		}
 	}
-	versions := make([]string, len(t.changes))
+	var versions []string
 	for i := range t.changes {
+		var version string
 		var err error
-		if versions[i], err = t.changes[i].Apply(tx); err != nil {
+		if t.unversioned {
+			err = t.changes[i].apply(tx)
+		} else {
+			version, err = t.changes[i].Apply(tx)
+			versions = append(versions, version)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("operation %d: %w", i, err)
 		}
 	}
