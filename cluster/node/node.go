@@ -26,10 +26,11 @@ import (
 
 // Options selects how a node works; zero fields but for the first three have defaults.
 type Options struct {
-	ID      string // of letters, digits and "-", the same at each start
-	Folder  string // of the files, which no other node uses
-	Address string // the URL at which others find its server
-	Token   string // that requests need, see server.Options
+	ID      string       // of letters, digits and "-", the same at each start
+	Folder  string       // of the files, which no other node uses
+	Address string       // the URL at which others find its server
+	Token   string       // that requests need, see server.Options
+	HTTP    *http.Client // calls other nodes
 	Logger  *slog.Logger
 	DB      *db.Options // of the files
 	// SnapshotMessages and SnapshotBytes are how long a log becomes before the shard gets a new snapshot,
@@ -60,6 +61,7 @@ type Node struct {
 func Start(ctx context.Context, c *shardlog.Cluster, o *Options) (*Node, error) {
 	n := &Node{o: *o, c: c, replicas: map[string]*replica{}, changed: make(chan struct{}, 1)}
 	n.o.Logger = cmp.Or(o.Logger, slog.Default()).With("node", o.ID)
+	n.o.HTTP = cmp.Or(o.HTTP, http.DefaultClient)
 	n.o.SnapshotMessages = cmp.Or(o.SnapshotMessages, 100_000)
 	n.o.SnapshotBytes = cmp.Or(o.SnapshotBytes, 256<<20)
 	if err := shardlog.CheckName(o.ID); err != nil {

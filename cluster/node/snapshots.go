@@ -66,7 +66,7 @@ func (r *replica) requestFrom(ctx context.Context, address string) error {
 		return err
 	}
 	q.Header.Set("Authorization", "Bearer "+r.n.o.Token)
-	answer, err := http.DefaultClient.Do(q)
+	answer, err := r.n.o.HTTP.Do(q)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,6 +64,9 @@ type config struct {
 	Key         string `json:"key,omitempty"`
 	Gateway     string `json:"gateway"`         // its URL
 	Token       string `json:"token,omitempty"` // of the gateway and the nodes
+	// NodeCA is a PEM file with the authorities of the certificates of nodes and gateways; those of the system
+	// without it.
+	NodeCA string `json:"node_ca,omitempty"`
 }
 
 // app is what all commands have.
@@ -106,11 +112,44 @@ func (a *app) collection(name string) (client.Collection, error) {
 }
 
 func (a *app) file() (client.File, error) {
-	c, err := client.New(a.Gateway, &client.Options{Token: a.Token})
+	c, err := a.client(a.Gateway)
 	if err != nil {
 		return client.File{}, err
 	}
 	return c.File(a.Cluster), nil
+}
+
+// client returns a client of a gateway or a node.
+func (a *app) client(url string) (*client.Client, error) {
+	trust, err := a.trust()
+	if err != nil {
+		return nil, err
+	}
+	return client.New(url, &client.Options{Token: a.Token, TLS: trust})
+}
+
+// trust returns what certificates of nodes and gateways are checked by.
+func (a *app) trust() (*tls.Config, error) {
+	if a.NodeCA == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(a.NodeCA)
+	trust := &tls.Config{RootCAs: x509.NewCertPool()}
+	if err == nil && !trust.RootCAs.AppendCertsFromPEM(pem) {
+		err = fmt.Errorf("%s: no certificate in PEM", a.NodeCA)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("node_ca of %s: %w", a.path, err)
+	}
+	return trust, nil
+}
+
+// http returns what nodes are called by.
+func (a *app) http() (*http.Client, error) {
+	trust, err := a.trust()
+	return &http.Client{Transport: &http.Transport{
+		MaxIdleConnsPerHost: 64, DisableCompression: true, TLSClientConfig: trust,
+	}}, err
 }
 
 // print prints a value as JSON.
@@ -142,36 +181,58 @@ func main() {
 	}
 }
 
-// listen connects to the log, and listens at an address.
-func (a *app) listen(address string) (log *shardlog.Cluster, l net.Listener, err error) {
+// listenFlags are where a node or a gateway listens.
+type listenFlags struct {
+	Listen string `required:"" help:"The address that it listens at."`
+	Cert   string `and:"cert" type:"existingfile" help:"A certificate, PEM: it is called by https."`
+	Key    string `and:"cert" type:"existingfile" help:"The key of the certificate."`
+}
+
+// listen connects to the log, and listens.
+func (a *app) listen(f *listenFlags) (log *shardlog.Cluster, l net.Listener, err error) {
+	var own []tls.Certificate
+	if f.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--cert %s, --key %s: %w", f.Cert, f.Key, err)
+		}
+		own = append(own, pair)
+	}
 	if log, err = a.connect(); err != nil {
 		return nil, nil, err
 	}
-	if l, err = net.Listen("tcp", address); err != nil {
+	if l, err = net.Listen("tcp", f.Listen); err != nil {
 		log.Close()
+	} else if own != nil {
+		l = tls.NewListener(l, &tls.Config{Certificates: own, MinVersion: tls.VersionTLS12})
 	}
 	return log, l, err
 }
 
 // nodeCmd runs a node.
 type nodeCmd struct {
-	ID      string `arg:"" help:"Its name."`
-	Folder  string `arg:"" help:"The folder of its files."`
-	Listen  string `required:"" help:"The address that it listens at."`
+	ID     string `arg:"" help:"Its name."`
+	Folder string `arg:"" help:"The folder of its files."`
+	listenFlags
 	Address string `help:"The URL at which others reach it, unless it is that address."`
 }
 
 func (c *nodeCmd) Run(a *app) error {
-	log, l, err := a.listen(c.Listen)
+	log, l, err := a.listen(&c.listenFlags)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	if c.Address == "" {
-		c.Address = "http://" + l.Addr().String()
+	if c.Address == "" && c.Cert != "" {
+		c.Address = "https://" + l.Addr().String()
+	}
+	c.Address = cmp.Or(c.Address, "http://"+l.Addr().String())
+	caller, err := a.http()
+	if err != nil {
+		return err
 	}
 	n, err := node.Start(a.ctx, log, &node.Options{
-		ID: c.ID, Folder: c.Folder, Address: c.Address, Token: a.Token, Logger: a.log,
+		ID: c.ID, Folder: c.Folder, Address: c.Address, Token: a.Token, HTTP: caller, Logger: a.log,
 		Handlers: func(file func(string) *db.DB) map[string]http.Handler {
 			return map[string]http.Handler{gateway.PartPattern: gateway.PartHandler(file)}
 		},
@@ -190,12 +251,12 @@ func (c *nodeCmd) Run(a *app) error {
 
 // gatewayCmd runs a gateway.
 type gatewayCmd struct {
-	Listen string `required:"" help:"The address that it listens at."`
-	Logged bool   `help:"Acknowledge writes once the log has them, unless a request says otherwise."`
+	listenFlags
+	Logged bool `help:"Acknowledge writes once the log has them, unless a request says otherwise."`
 }
 
 func (c *gatewayCmd) Run(a *app) error {
-	log, l, err := a.listen(c.Listen)
+	log, l, err := a.listen(&c.listenFlags)
 	if err != nil {
 		return err
 	}
@@ -208,7 +269,11 @@ const endTime = 10 * time.Second
 
 // serve runs a gateway until the context ends.
 func (a *app) serve(log *shardlog.Cluster, l net.Listener, logged bool) error {
-	g := gateway.New(a.Cluster, log, &gateway.Options{Token: a.Token, Logger: a.log, Logged: logged})
+	caller, err := a.http()
+	if err != nil {
+		return err
+	}
+	g := gateway.New(a.Cluster, log, &gateway.Options{Token: a.Token, HTTP: caller, Logger: a.log, Logged: logged})
 	s := server.New(nil, &server.Options{Token: a.Token, Logger: a.log, Handlers: g.Handlers()})
 	ended := make(chan error, 1)
 	go func() {

@@ -122,7 +122,7 @@ func (a *app) backup(
 	if from == nil {
 		return 0, errors.New("no node serves it")
 	}
-	c, err := client.New(from.Address, &client.Options{Token: a.Token})
+	c, err := a.client(from.Address)
 	if err != nil {
 		return 0, err
 	}
