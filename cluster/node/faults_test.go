@@ -375,6 +375,39 @@ func TestMoveAndSplit(t *testing.T) {
 	t.Logf("%d rows, the slowest write took %v", len(want), slowest)
 }
 
+// TestBuiltIndex adds a replica after a build, which gets the index with a snapshot and does not build it.
+func TestBuiltIndex(t *testing.T) {
+	t.Parallel()
+	ctx, ns := startNodes(t, 1, 1, 1)
+	ns.all(ctx, create)
+	ns.fill(ctx, map[string]string{}, "a", snapshotEvery+50)
+	s := &ns.m.Shards[0]
+	before := ns.status(ctx, "n0", "0", func(st shardlog.Status) bool { return st.Snapshot > 0 }).Snapshot
+	build := &shardlog.Message{Build: &shardlog.Build{Collection: "c", Index: "i"}}
+	at, err := ns.publish(ctx, s, "build", build)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := ns.status(ctx, "n0", "0", func(st shardlog.Status) bool { return st.Snapshot > before })
+	if later.Snapshot != at {
+		t.Errorf("a snapshot at %d, the build is message %d", later.Snapshot, at)
+	}
+	created := func(id string) (out wire.Indexes) {
+		t.Helper()
+		if err := ns.get(ctx, id, "/v1/files/0/collections/c/indexes", &out); err != nil || len(out.Indexes) != 1 {
+			t.Fatalf("%s: %+v, %v", id, out, err)
+		}
+		return out
+	}
+	ns.start("n1")
+	if err := operate.Move(ctx, ns.c, "0", "", "n1"); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := created("n0").Indexes[0].Created, created("n1").Indexes[0].Created; !a.Equal(b) {
+		t.Errorf("the new replica has built its index itself: %v and %v", a, b)
+	}
+}
+
 // TestRebalance adds a node, loses another one, and moves replicas each time.
 func TestRebalance(t *testing.T) {
 	t.Parallel()

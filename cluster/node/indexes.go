@@ -84,6 +84,9 @@ func (r *replica) nextIndex(ctx context.Context, o *opened) error {
 		if err := o.file.Update(ctx, func(tx *db.Tx) error { return put(tx, string(done), has) }); err != nil {
 			return err
 		}
+		if !want.Drop && has.Error == nil {
+			r.change(func() { r.indexed = true })
+		}
 	}
 	return nil
 }

@@ -51,6 +51,7 @@ type replica struct {
 	results map[uint64][]string
 	last    uint64             // sequence of the log
 	newest  *shardlog.Snapshot // of the epoch, nil if none is known
+	indexed bool               // an index has been built that no snapshot may have
 	status  string
 	lost    bool
 	err     error

@@ -156,19 +156,23 @@ func (r *replica) due(ctx context.Context) (bool, error) {
 		if slices.ContainsFunc(nodes, func(x shardlog.NodeInfo) bool {
 			return x.ID == id && x.Shards[s.ID].State == shardlog.Following && x.Shards[s.ID].Epoch == s.Epoch
 		}) {
+			r.change(func() { r.indexed = false }) // the other one builds it as well
 			return false, nil
 		}
 	}
 	return false, nil // this one is only joining
 }
 
-// enough reports whether there is much more in the file than in the newest snapshot that is known.
+// enough reports whether there is much more in the file than in the newest snapshot that is known: messages, or
+// an index, which a node that restores the snapshot need not build.
 func (r *replica) enough(ctx context.Context, s *shardlog.Shard, sequence uint64) bool {
 	r.mu.Lock()
-	newest := r.newest
+	newest, indexed := r.newest, r.indexed
 	r.mu.Unlock()
 	from := uint64(0)
 	switch {
+	case indexed:
+		return true
 	case newest != nil:
 		from = newest.Sequence
 	case s.Base != nil: // what the log continues is in no snapshot
@@ -202,6 +206,8 @@ func (r *replica) takeSnapshot(ctx context.Context) error {
 	r.mu.Lock()
 	s := r.duty.shard
 	at := o.at
+	indexed := r.indexed
+	r.indexed = false
 	r.mu.Unlock()
 	read, write := io.Pipe()
 	r.n.work.Go(func() {
@@ -216,6 +222,7 @@ func (r *replica) takeSnapshot(ctx context.Context) error {
 	err = r.n.c.PutSnapshot(ctx, &snapshot, read)
 	_ = read.CloseWithError(err)
 	if err != nil {
+		r.change(func() { r.indexed = r.indexed || indexed })
 		return err
 	}
 	r.change(func() { r.newest = &snapshot })
