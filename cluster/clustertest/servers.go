@@ -2,7 +2,9 @@
 package clustertest
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -38,7 +40,13 @@ type T interface {
 type Servers struct {
 	t       T
 	servers []*server
-	route   Route
+	o       Options
+}
+
+// Options selects what the servers are.
+type Options struct {
+	Route   Route  // of a cluster, nil for the addresses themselves
+	Program string // of a server, empty for that of the module
 }
 
 // Route returns the address at which a server of a cluster reaches the address of another one.
@@ -48,12 +56,13 @@ type server struct {
 	folder        string
 	port, cluster int
 	process       *exec.Cmd // nil while it is down
+	env           []string
 }
 
 // User is a user of the servers, with the password.
 const User = "anndb:secret"
 
-var binary = sync.OnceValues(func() (string, error) {
+var program = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command("go", "tool", "-n", "nats-server").Output()
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
@@ -66,23 +75,25 @@ var binary = sync.OnceValues(func() (string, error) {
 // skipped if the module of the server cannot be had.
 func Start(t T, n int) *Servers {
 	t.Helper()
-	return StartRouted(t, n, nil)
+	return StartWith(t, n, &Options{})
 }
 
-// StartRouted does what Start does with servers that reach each other by a route.
-func StartRouted(t T, n int, route Route) *Servers {
+// StartWith does what Start does with options.
+func StartWith(t T, n int, o *Options) *Servers {
 	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Skipf("SKIPPED: nats-server cannot be built: %v", err)
+	s := &Servers{t: t, o: *o}
+	if o.Program == "" {
+		var err error
+		if s.o.Program, err = program(); err != nil {
+			t.Skipf("SKIPPED: nats-server cannot be built: %v", err)
+		}
 	}
-	s := &Servers{t: t, route: route}
 	for i := range n {
 		s.servers = append(s.servers, &server{folder: filepath.Join(t.TempDir(), fmt.Sprint(i)), port: Port(t),
 			cluster: Port(t)})
 	}
 	for i := range s.servers {
-		s.configure(i)
+		s.Configure(i, "always")
 	}
 	t.Cleanup(func() {
 		for i, v := range s.servers {
@@ -93,7 +104,7 @@ func StartRouted(t T, n int, route Route) *Servers {
 		}
 	})
 	for i := range s.servers {
-		s.start(path, i)
+		s.Restart(i)
 	}
 	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -144,25 +155,27 @@ func Port(t T) int {
 	return 0
 }
 
-// configure writes the configuration of a server.
-func (s *Servers) configure(i int) {
+// Configure writes the configuration of a server, for its next start: how often it syncs its files, and variables
+// of its environment.
+func (s *Servers) Configure(i int, interval string, env ...string) {
 	v := s.servers[i]
+	v.env = append(os.Environ(), env...)
 	text := fmt.Sprintf(`
 server_name: s%d
 listen: "127.0.0.1:%d"
 max_payload: 8388608
-jetstream { store_dir: %q, sync_interval: always, max_file_store: 20G }
+jetstream { store_dir: %q, sync_interval: %s, max_file_store: 20G }
 accounts { A { jetstream: enabled, users: [{user: anndb, password: secret}] }, 
   SYS {users: [{user: sys, password: sys}]} }
 system_account: SYS
-`, i, v.port, filepath.Join(v.folder, "store"))
+`, i, v.port, s.Store(i), interval)
 	if len(s.servers) > 1 {
 		var routes []string
 		more := ""
 		for j, other := range s.servers {
 			address := fmt.Sprint("127.0.0.1:", other.cluster)
-			if s.route != nil && j != i {
-				address = s.route(i, j, address)
+			if s.o.Route != nil && j != i {
+				address = s.o.Route(i, j, address)
 				more = `, no_advertise: true, advertise: "127.0.0.1:1"` // nobody learns another address
 			}
 			routes = append(routes, fmt.Sprintf(`"nats://%s"`, address))
@@ -178,14 +191,16 @@ system_account: SYS
 	}
 }
 
-func (s *Servers) start(path string, i int) {
+// Restart starts a server that was killed.
+func (s *Servers) Restart(i int) {
 	v := s.servers[i]
 	log, err := os.OpenFile(filepath.Join(v.folder, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer log.Close()
-	v.process = exec.Command(path, "-c", filepath.Join(v.folder, "conf"))
+	v.process = exec.Command(s.o.Program, "-c", filepath.Join(v.folder, "conf"))
+	v.process.Env = v.env
 	v.process.Stdout, v.process.Stderr = log, log
 	if err := v.process.Start(); err != nil {
 		s.t.Fatal(err)
@@ -217,15 +232,6 @@ func (s *Servers) Kill(i int) {
 		_ = v.process.Wait()
 		v.process = nil
 	}
-}
-
-// Restart starts a server that was killed.
-func (s *Servers) Restart(i int) {
-	path, err := binary()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.start(path, i)
 }
 
 // Pause stops a server as a slow machine would; Resume continues it.
@@ -283,4 +289,24 @@ func DamageSnapshot(ctx context.Context, js jetstream.JetStream, cluster string,
 		return err
 	}
 	return stream.DeleteMsg(ctx, chunk.Sequence)
+}
+
+// DamageBlocks overwrites a part of all blocks of a kind (codec/FORMAT.md) in a file, and returns their number.
+func DamageBlocks(path string, kind uint16) (n int, err error) {
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	w, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return 0, err
+	}
+	head := binary.LittleEndian.AppendUint16([]byte("ANNB\x01\x00"), kind)
+	for at := 0; at+72 <= len(body) && err == nil; at += 16 {
+		if bytes.HasPrefix(body[at:], head) {
+			_, err = w.WriteAt([]byte("damaged!"), int64(at+64))
+			n++
+		}
+	}
+	return n, errors.Join(err, w.Close())
 }

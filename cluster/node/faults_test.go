@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -483,6 +485,34 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("the folder of another: %v", err)
 		}
 	}
+	// The map of a later version has a field that this one does not know.
+	maps, err := js.KeyValue(ctx, "anndb_a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := maps.Get(ctx, "map")
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := append([]byte(`{"format":2,`), entry.Value()[1:]...)
+	if _, err := maps.Put(ctx, "map", later); err != nil {
+		t.Fatal(err)
+	}
+	o = options(ns.list["n0"].o)
+	o.Folder = t.TempDir()
+	if _, err := node.Start(ctx, ns.c, o); !errors.Is(err, shardlog.ErrFormat) {
+		t.Errorf("a map of a later version: %v", err)
+	}
+	ns.kill("n0") // and its files stay as they are
+	ns.start("n0")
+	time.Sleep(300 * time.Millisecond)
+	if _, err := os.Stat(filepath.Join(ns.list["n0"].o.Folder, "0.anndb")); err != nil {
+		t.Error(err)
+	}
+	if _, err := maps.Put(ctx, "map", entry.Value()); err != nil {
+		t.Fatal(err)
+	}
+	ns.same(ctx, want)
 	// A message of a later version stops the shard where it is, and so does a damaged one.
 	for i, h := range []nats.Header{{"Anndb-Format": {"2"}}, {"Anndb-Format": {"1"}, "Anndb-Sum": {"0"}}} {
 		shard := fmt.Sprint(i)
@@ -499,6 +529,74 @@ func TestBadInput(t *testing.T) {
 		if _, err := ns.rows(ctx, "n0", shard, at); err != nil {
 			t.Errorf("what was applied before is not served: %v", err)
 		}
+	}
+}
+
+// TestDamage damages rows and then an index in the file of a replica that is down. Its answers are right or
+// errors, and it replaces the file.
+func TestDamage(t *testing.T) {
+	t.Parallel()
+	ctx, ns := startNodes(t, 1, 1, 2)
+	ns.all(ctx, &shardlog.Message{Create: &wire.NewCollection{Name: "c", Schema: wire.Schema{Dim: 2,
+		Text: &wire.TextSchema{}}}})
+	want := map[string]string{}
+	ns.fill(ctx, want, "a", 120)
+	for i := range 20 {
+		key := fmt.Sprint("t", i)
+		ns.all(ctx, transaction(wire.Operation{Op: wire.Put, Collection: "c",
+			Row: fmt.Appendf(nil, `{"key":%q,"vector":[%d,1],"text":"word"}`, key, i)}))
+		want[key] = fmt.Sprintf("[%d 1]", i)
+	}
+	ns.all(ctx, &shardlog.Message{Build: &shardlog.Build{Collection: "c", Index: "i",
+		Build: wire.Build{Kind: "postings"}}})
+	last := ns.status(ctx, "n0", "0", following).Sequence
+	built := func() bool {
+		var e node.Ended
+		err := ns.get(ctx, "n1", fmt.Sprint("/cluster/built?shard=0&sequence=", last), &e)
+		return err == nil && e.Ended
+	}
+	eventually(ctx, t, "the index is built", built)
+	aside := filepath.Join(ns.list["n1"].o.Folder, "0.anndb.damaged")
+	for _, x := range []struct {
+		kind       uint16
+		path, body string
+	}{
+		{5, "rows", ""}, {19, "search", `{"text":"word","index":"i"}`},
+	} {
+		ns.kill("n1")
+		n, err := clustertest.DamageBlocks(filepath.Join(ns.list["n1"].o.Folder, "0.anndb"), x.kind)
+		if err != nil || n == 0 {
+			t.Fatalf("%d blocks of kind %d: %v", n, x.kind, err)
+		}
+		ns.start("n1")
+		ns.status(ctx, "n1", "0", following)
+		eventually(ctx, t, "it is put aside", func() bool {
+			url := "http://" + ns.list["n1"].o.Address + "/v1/files/0/collections/c/" + x.path
+			if x.body == "" {
+				_, _ = ns.rows(ctx, "n1", "0", 0)
+			} else if res, err := http.Post(url, wire.JSON, strings.NewReader(x.body)); err == nil {
+				body, _ := io.ReadAll(res.Body)
+				_ = res.Body.Close()
+				t.Logf("%s: %.300s", res.Status, body)
+			}
+			_, err := os.Stat(aside)
+			return err == nil
+		})
+		if err := os.Remove(aside); err != nil {
+			t.Fatal(err)
+		}
+		ns.same(ctx, want)
+		eventually(ctx, t, "the index is built again", built)
+	}
+}
+
+func eventually(ctx context.Context, t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for !f() {
+		if ctx.Err() != nil {
+			t.Fatal(what, ctx.Err())
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 

@@ -46,8 +46,9 @@ type replica struct {
 
 	mu      sync.Mutex
 	duty    duty
-	round   context.CancelFunc // ends the present round of work
-	open    *opened            // nil while there is no file
+	round   context.CancelFunc      // ends the present round of work
+	stop    context.CancelCauseFunc // ends the round with an error
+	open    *opened                 // nil while there is no file
 	results map[uint64][]string
 	last    uint64             // sequence of the log
 	newest  *shardlog.Snapshot // of the epoch, nil if none is known
@@ -292,15 +293,15 @@ func (r *replica) work(ctx context.Context, d duty) error {
 		return err
 	}
 	at := r.at().Sequence
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	r.change(func() {
-		r.status, r.lost = shardlog.Following, false
+		r.status, r.lost, r.stop = shardlog.Following, false, stop
 		if at >= r.last { // otherwise what failed may fail again
 			r.err = nil
 		}
 	})
 	r.n.tell()
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
 	r.n.work.Go(func() { r.watch(ctx, log, stop) })
 	err = log.Read(ctx, at, func(entries []shardlog.Entry) error {
 		return r.apply(ctx, &d, entries)

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
@@ -97,8 +98,27 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	o.server.ServeHTTP(w, r)
+	o.server.ServeHTTP(answering{w, n.replica(shard)}, r)
 }
+
+// answering is an answer from a file, which is replaced if the answer is that it is damaged.
+type answering struct {
+	http.ResponseWriter
+	r *replica
+}
+
+func (w answering) Write(b []byte) (int, error) {
+	if w.r != nil && bytes.HasPrefix(b, []byte(`{"error":{"code":"corrupt"`)) { // no row begins so
+		w.r.mu.Lock()
+		if w.r.stop != nil {
+			w.r.stop(fmt.Errorf("%w: found by a read: %.400s", db.ErrCorrupt, b))
+		}
+		w.r.mu.Unlock()
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+func (w answering) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // admits reports whether a request has the token; the server answers to others.
 func (n *Node) admits(r *http.Request) bool {
@@ -121,6 +141,7 @@ func (n *Node) gated(h http.Handler) http.Handler {
 				fail(w, err)
 				return
 			}
+			w = answering{w, n.replica(shard)}
 		}
 		h.ServeHTTP(w, r)
 	})

@@ -32,7 +32,8 @@ type options struct {
 	folder      string
 	faults      []string // names, empty for all
 	race        bool
-	mount       bool // a node has a disk of its own, if the user may mount one
+	other       string // another version of the program, of half of the nodes and a gateway
+	mount       bool   // a node has a disk of its own, if the user may mount one
 	out         io.Writer
 }
 
@@ -49,6 +50,7 @@ type bench struct {
 	story     *story
 	skipped   map[string]string // faults that are not possible here, with the reason
 	damaged   bool              // a log may lack messages from now on
+	losing    bool              // it is damaged in this round
 	front     string            // what actors use in place of gateways, of a control
 
 	mu      sync.Mutex
@@ -56,13 +58,15 @@ type bench struct {
 	said    []string                     // what has happened in the round
 	applied map[string]shardlog.Position // by node, its life and shard: the latest that was seen
 	first   map[string]use               // of processes, after the first round
+	ahead   map[string]bool              // processes whose clocks are wrong
 }
 
 // start starts a cluster with the rows that nobody changes.
 func start(ctx context.Context, o *options) (b *bench, err error) {
 	b = &bench{
 		options: *o, processes: map[string]*process{}, skipped: map[string]string{},
-		applied: map[string]shardlog.Position{}, first: map[string]use{}, story: newStory(""),
+		applied: map[string]shardlog.Position{}, first: map[string]use{},
+		ahead: map[string]bool{}, story: newStory(""),
 	}
 	b.folder, err = os.MkdirTemp(o.folder, "torture-")
 	if err == nil {
@@ -78,9 +82,16 @@ func start(ctx context.Context, o *options) (b *bench, err error) {
 		b.skipped["damage-log"] = "there is no other copy"
 	}
 	begun := time.Now()
+	var server string
+	if server, err = b.build(ctx, "nats-server", "github.com/nats-io/nats-server/v2"); err == nil {
+		b.program, err = b.build(ctx, "anndb-cluster", "github.com/anndb/anndb/cluster/cmd/anndb-cluster")
+	}
 	limited, cancel := context.WithTimeout(ctx, quietTime)
 	defer cancel()
-	if err = b.startCluster(limited); err == nil {
+	if err == nil {
+		err = b.startCluster(limited, server)
+	}
+	if err == nil {
 		err = b.fill(limited)
 	}
 	if err != nil {
@@ -113,10 +124,14 @@ func (b *bench) fill(ctx context.Context) error {
 			return nil
 		})
 	}
-	err := sent(http.MethodPost, "/v1/files/main/collections", map[string]any{"name": "c", "dim": dim}, "exists")
+	err := sent(http.MethodPost, "/v1/files/main/collections", map[string]any{"name": "c", "dim": dim, "text": map[string]any{}},
+		"exists")
 	for i := 0; i < baseRows && err == nil; i++ {
 		r := baseRow(i)
 		err = sent(http.MethodPut, rowPath(r.Key), r, "")
+	}
+	if err == nil {
+		err = sent(http.MethodPost, collection+"/indexes/words", map[string]any{"kind": "postings"}, "")
 	}
 	return errors.Join(err, b.failed())
 }
@@ -186,7 +201,8 @@ func (b *bench) round(ctx context.Context, n int) error {
 	before := b.story.counts
 	b.story.reads = nil
 	logged := !slices.ContainsFunc(chosen, func(f fault) bool { return f.group == "log" })
-	b.damaged = b.damaged || slices.ContainsFunc(chosen, func(f fault) bool { return f.name == "damage-log" })
+	b.losing = slices.ContainsFunc(chosen, func(f fault) bool { return f.name == "damage-log" })
+	b.damaged = b.damaged || b.losing
 	err := b.play(ctx, n, logged, func(ctx context.Context) {
 		var all sync.WaitGroup
 		for _, f := range chosen {

@@ -111,6 +111,7 @@ func (b *bench) check(ctx context.Context, n int) error {
 	}); err != nil {
 		return err
 	}
+	b.story.settle(&m, b.losing)
 	return errors.Join(b.failed(), b.story.compare(rows), b.story.linearizable(), b.leaks(limited))
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/anndb/anndb/client"
 	"github.com/anndb/anndb/cluster/gateway"
 	"github.com/anndb/anndb/cluster/node"
+	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/internal/wire"
@@ -42,20 +43,19 @@ func (t *token) sent() node.Sequences {
 }
 
 // add adds the sequences of an answer. It fails if the answer has not seen what was sent.
-func (t *token) add(header string, sent node.Sequences) error {
-	seen, err := node.ParseSequences(header)
-	if err != nil {
-		return err
+func (t *token) add(header string, sent node.Sequences) (seen node.Sequences, err error) {
+	if seen, err = node.ParseSequences(header); err != nil {
+		return nil, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for l, n := range seen {
 		if n < sent[l] {
-			return fmt.Errorf("an answer has seen %d of log %v, the request wanted %d", n, l, sent[l])
+			return nil, fmt.Errorf("an answer has seen %d of log %v, the request wanted %d", n, l, sent[l])
 		}
 		t.seen.Raise(l, n)
 	}
-	return nil
+	return seen, nil
 }
 
 // outcome is what is known of a request.
@@ -73,6 +73,7 @@ type answer struct {
 	code    string // of an error
 	version string
 	value   int // of a row, 0 if there is none
+	seen    node.Sequences
 	err     error
 }
 
@@ -126,10 +127,11 @@ func (a *actor) do(ctx context.Context, method, path string, body any, header ..
 	case err != nil:
 		return answer{outcome: unknown, err: err}
 	case res.StatusCode < http.StatusBadRequest:
-		if err := a.token.add(res.Header.Get(gateway.Sequence), sent); err != nil {
+		out = a.parse(method, res.Header, text)
+		if out.seen, err = a.token.add(res.Header.Get(gateway.Sequence), sent); err != nil {
 			a.b.fail(fmt.Errorf("%s %s: %w", method, path, err))
 		}
-		return a.parse(method, res.Header, text)
+		return out
 	}
 	var f wire.Failure
 	if err := json.Unmarshal(text, &f); err != nil || f.Error == nil {
@@ -164,17 +166,18 @@ const collection = "/v1/files/main/collections/c"
 
 func rowPath(key string) string { return collection + "/rows/" + key }
 
-// row is a row of the bench: its value is in its vector.
+// row is a row of the bench: its value is in its vector and a word of its text.
 type row struct {
 	Key    string   `json:"key"`
 	Vector []int    `json:"vector"`
 	Labels []string `json:"labels"`
+	Text   string   `json:"text"`
 }
 
 const dim = 2
 
 func newRow(key string, value int, label string) row {
-	return row{key, []int{value, 1}, []string{label}}
+	return row{key, []int{value, 1}, []string{label}, fmt.Sprint("word", value)}
 }
 
 func (r row) value() int { return r.Vector[0] }
@@ -194,10 +197,12 @@ type story struct {
 	cells  map[string]*cell
 	values int
 	counts [3]int // of writes by outcome
+	kept   int    // of logged ones in rounds that may lose a log
 	reads  []time.Duration
 	ops    []porcupine.Operation // on registers
 	begun  time.Time
 	shared *token
+	logged []loggedWrite // acknowledged in a round that may lose a log
 }
 
 func newStory(prefix string) *story {
@@ -244,6 +249,35 @@ func (s *story) cell(key string) cell {
 	return cell{}
 }
 
+// loggedWrite is a write that was acknowledged when the log had it.
+type loggedWrite struct {
+	key   string
+	value int
+	seen  node.Sequences
+}
+
+// settle tells what must be there of the logged writes: all that a log has, or had up to where another one
+// continues it. If a log was damaged, it may have lost others.
+func (s *story) settle(m *shardlog.Map, damaged bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.logged {
+		shard := m.Find([]byte(w.key))
+		_, now := w.seen[node.LogOf(shard)]
+		kept := now && !damaged
+		if base := shard.Base; base != nil && !now {
+			n, before := w.seen[node.Log{Shard: base.Shard, Epoch: base.Epoch}]
+			kept = before && n <= base.Sequence
+		}
+		s.cells[w.key] = &cell{maybe: []int{w.value}}
+		if kept {
+			s.cells[w.key] = &cell{value: w.value}
+			s.kept++
+		}
+	}
+	s.logged = nil
+}
+
 // writer writes rows that no other actor writes: a key is left as soon as an outcome is unknown.
 func (a *actor) writer(round int, logged bool) func(ctx context.Context) {
 	keys := map[int]string{}
@@ -263,7 +297,17 @@ func (a *actor) writer(round int, logged bool) func(ctx context.Context) {
 			out = a.do(ctx, http.MethodPut, rowPath(key), newRow(key, value, "own"), "If-None-Match", "*")
 		case kind < 5 && was.version != "":
 			out = a.do(ctx, http.MethodPut, rowPath(key), newRow(key, value, "own"), "If-Match", `"`+was.version+`"`)
-		case kind < 7 && logged:
+		case kind < 7 && !logged: // a key of its own, of which nothing is known until the end
+			key = fmt.Sprintf("%slogged-%d-%d-%d", a.s.prefix, round, a.id, value)
+			out = a.do(ctx, http.MethodPut, rowPath(key), newRow(key, value, "own"), gateway.Acknowledge, "logged")
+			a.s.wrote(&out, value, key)
+			if out.outcome == done {
+				a.s.mu.Lock()
+				a.s.logged = append(a.s.logged, loggedWrite{key, value, out.seen})
+				a.s.mu.Unlock()
+			}
+			return
+		case kind < 7:
 			out = a.do(ctx, http.MethodPut, rowPath(key), newRow(key, value, "own"), gateway.Acknowledge, "logged")
 		default:
 			out = a.do(ctx, http.MethodPut, rowPath(key), newRow(key, value, "own"))
@@ -373,9 +417,13 @@ func (a *actor) search(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	i := a.rng.IntN(baseRows-2) + 1
+	want := []string{fmt.Sprint("base-", i), fmt.Sprint("base-", i-1), fmt.Sprint("base-", i+1)}
+	o := &db.SearchOptions{K: 3, Index: db.Flat, Where: filter.HasLabel("base")}
 	q := db.Query{Vector: []float32{float32(baseRow(i).value()), 1}}
-	found, err := c.File("main").Collection("c").Search(ctx, q,
-		&db.SearchOptions{K: 3, Index: db.Flat, Where: filter.HasLabel("base")})
+	if a.rng.IntN(2) == 0 {
+		q, o.Index, want = db.Query{Text: baseRow(i).Text}, "words", want[:1]
+	}
+	found, err := c.File("main").Collection("c").Search(ctx, q, o)
 	if err != nil {
 		_ = pause(ctx, 50*time.Millisecond)
 		return
@@ -384,7 +432,6 @@ func (a *actor) search(ctx context.Context) {
 	for _, h := range found.Hits {
 		keys = append(keys, string(h.Key))
 	}
-	want := []string{fmt.Sprint("base-", i), fmt.Sprint("base-", i-1), fmt.Sprint("base-", i+1)}
 	if !slices.Equal(keys, want) {
 		a.b.fail(fmt.Errorf("a search has found %v, want %v", keys, want))
 	}

@@ -32,15 +32,16 @@ var faults []fault
 
 func init() { // the functions refer to the list
 	for _, kind := range []string{"node", "server", "gateway"} {
-		for _, verb := range []string{"kill", "pause", "cut", "delay"} {
+		for _, verb := range []string{"kill", "pause", "cut", "delay", "clock"} {
 			faults = append(faults, fault{verb + "-" + kind, kind, "a " + kind + ": " + verbs[verb],
 				func(b *bench, ctx context.Context, rng *rand.Rand) error { return b.disturb(ctx, kind, verb, rng) }})
 		}
 	}
 	faults = append(faults, []fault{
+		{"power", "server", "all servers of the log lose what they have not synced", (*bench).losePower},
 		{"kill-all", "server", "all servers of the log and all nodes are killed at once", (*bench).killAll},
 		{"delete-folder", "disk", "a node loses its folder", (*bench).deleteFolder},
-		{"damage-file", "disk", "the file of a shard on a node is damaged", (*bench).damageFile},
+		{"damage-file", "disk", "the file of a shard on a node is damaged, anywhere or in an index", (*bench).damageFile},
 		{"damage-snapshot", "disk", "a snapshot is damaged, a node loses its folder", (*bench).damageSnapshot},
 		{"delete-snapshots", "disk", "all are deleted, a node loses its folder", (*bench).deleteSnapshots},
 		{"full-disk", "disk", "the disk of a node is full for a time", (*bench).fillDisk},
@@ -57,6 +58,7 @@ var verbs = map[string]string{
 	"pause": "it stops for a time",
 	"cut":   "its connections are closed, or silent",
 	"delay": "its connections are slow",
+	"clock": "it is killed, and started with a clock that is an hour ahead, or right again",
 }
 
 // hold returns how long a fault lasts: sometimes longer than leases and the patience of clients.
@@ -87,9 +89,17 @@ func (b *bench) disturb(ctx context.Context, kind, verb string, rng *rand.Rand) 
 		var i int
 		_, _ = fmt.Sscanf(name, "s%d", &i)
 		begin, end = func() { b.servers.Pause(i) }, func() { b.servers.Resume(i) }
-		if verb == "kill" {
+		if verb != "pause" {
 			begin, end = func() { b.servers.Kill(i) }, func() { b.servers.Restart(i) }
 		}
+		if verb == "clock" {
+			b.servers.Configure(i, "always", b.turnClock(name))
+		}
+	case verb == "clock":
+		begin, end = p.kill, p.start
+		p.mu.Lock()
+		p.env = b.turnClock(name)
+		p.mu.Unlock()
 	case verb == "kill":
 		begin, end = p.kill, p.start
 	default:
@@ -100,6 +110,39 @@ func (b *bench) disturb(ctx context.Context, kind, verb string, rng *rand.Rand) 
 	_ = pause(ctx, b.hold(rng))
 	end()
 	return nil
+}
+
+// turnClock sets the clock of a process an hour ahead, or right again, and returns the variable that does it.
+func (b *bench) turnClock(name string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ahead[name] = !b.ahead[name]
+	if !b.ahead[name] {
+		return aheadVariable + "=0"
+	}
+	return aheadVariable + "=3600"
+}
+
+// losePower has all servers of the log lose what they have not synced. Nodes are cut off before, so that the end
+// of the logs is nowhere else.
+func (b *bench) losePower(ctx context.Context, rng *rand.Rand) error {
+	b.say("the servers lose their power")
+	for i := range b.nodes {
+		b.links.setFrom(nodeName(i), state{silent: true})
+	}
+	_ = pause(ctx, b.hold(rng)/2)
+	var err error
+	for i := range b.serverCount {
+		b.servers.Kill(i)
+	}
+	for i := range b.serverCount {
+		err = errors.Join(err, cutUnsynced(b.servers.Store(i)))
+		b.servers.Restart(i)
+	}
+	for i := range b.nodes {
+		b.links.setFrom(nodeName(i), state{})
+	}
+	return err
 }
 
 // pick returns the name of a process of a kind: of servers in half of the cases one that leads the log of a
@@ -185,12 +228,22 @@ func (b *bench) damageFile(ctx context.Context, rng *rand.Rand) error {
 		return err
 	}
 	p := b.processes[s.Replicas[rng.IntN(len(s.Replicas))]]
-	b.say("damage the file of shard %s on %s", s.ID, p.name)
 	return p.while(ctx, b.hold(rng)/2, func() error {
 		b.reborn(p)
 		path := filepath.Join(p.files(), s.ID+".anndb")
+		kinds := []uint16{0, 1, 3, 5, 18, 19, 19} // of blocks (codec/FORMAT.md): of rows, and of an index
+		kind := kinds[rng.IntN(len(kinds))]
+		if kind > 0 {
+			n, err := clustertest.DamageBlocks(path, kind)
+			b.say("damage %d blocks of kind %d of shard %s on %s", n, kind, s.ID, p.name)
+			if errors.Is(err, os.ErrNotExist) { // a part of a split, or it is restored
+				return nil
+			}
+			return err
+		}
+		b.say("damage the file of shard %s on %s", s.ID, p.name)
 		w, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if errors.Is(err, os.ErrNotExist) { // a part of a split, or it is restored
+		if errors.Is(err, os.ErrNotExist) {
 			return nil
 		}
 		if err != nil {

@@ -48,23 +48,36 @@ func (ls *links) add(from, to, target string) (address string, err error) {
 
 // set sets the state of all links from and to a process.
 func (ls *links) set(process string, s state) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for _, k := range ls.list {
+	ls.each(func(k *link) {
 		if k.from == process || k.to == process {
 			k.set(s)
 		}
+	})
+}
+
+// setFrom sets the state of the links from a process, for a node those to the log.
+func (ls *links) setFrom(process string, s state) {
+	ls.each(func(k *link) {
+		if k.from == process {
+			k.set(s)
+		}
+	})
+}
+
+func (ls *links) each(f func(k *link)) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, k := range ls.list {
+		f(k)
 	}
 }
 
 // close ends all links.
 func (ls *links) close() {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for _, k := range ls.list {
+	ls.each(func(k *link) {
 		_ = k.listener.Close()
 		k.set(state{refuse: true})
-	}
+	})
 }
 
 func (k *link) set(s state) {

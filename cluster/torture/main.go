@@ -1,7 +1,7 @@
 // Command torture kills, pauses, cuts off and damages the processes of a cluster while clients write and
 // read, moves and splits its shards, and checks what the clients were told.
 //
-//	go run ./torture [-seed S] [-rounds N] [-length D] [-faults LIST] [-folder DIR] [-race] [-list]
+//	go run ./torture [-seed S] [-rounds N] [-length D] [-faults LIST] [-folder DIR] [-race] [-other PATH] [-list]
 //
 // One seed decides what each actor does. The exit code is 1 if something was lost or wrong; the folder of the
 // processes is kept then.
@@ -28,6 +28,7 @@ func main() {
 	flag.StringVar(&o.folder, "folder", "", "an existing folder for the cluster's own; empty means the system's")
 	only := flag.String("faults", "", "names of the faults to choose from, with commas; empty means all")
 	flag.BoolVar(&o.race, "race", false, "build the processes with the race detector")
+	flag.StringVar(&o.other, "other", "", "an anndb-cluster of another version, for half of the nodes and a gateway")
 	list := flag.Bool("list", false, "print the faults instead")
 	flag.Parse()
 	if *list {

@@ -61,6 +61,7 @@ type process struct {
 	mu    sync.Mutex
 	cmd   *exec.Cmd
 	holds int           // faults that keep it down
+	env   string        // a variable of its environment
 	stop  chan struct{} // closed when it has to end
 	ended chan struct{}
 	lives int // how often it has begun with an empty or a damaged folder
@@ -104,6 +105,7 @@ func (p *process) run(stop chan struct{}) error {
 	cmd := exec.Command(p.program, p.args...)
 	cmd.Stdout, cmd.Stderr = out, out
 	p.mu.Lock()
+	cmd.Env = append(os.Environ(), p.env)
 	select {
 	case <-stop:
 	default:
@@ -157,7 +159,7 @@ const (
 )
 
 // startCluster starts all processes, and waits until the cluster serves.
-func (b *bench) startCluster(ctx context.Context) (err error) {
+func (b *bench) startCluster(ctx context.Context, server string) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			f, ok := r.(fatal)
@@ -167,19 +169,15 @@ func (b *bench) startCluster(ctx context.Context) (err error) {
 			err = errors.New(string(f))
 		}
 	}()
-	b.program = filepath.Join(b.folder, "anndb-cluster")
-	build := exec.CommandContext(ctx, "go", "build", fmt.Sprintf("-race=%v", b.race), "-o", b.program,
-		"github.com/anndb/anndb/cluster/cmd/anndb-cluster")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build anndb-cluster: %w: %s", err, out)
-	}
-	b.servers = clustertest.StartRouted(b.host, b.serverCount, func(from, to int, address string) string {
+	o := clustertest.Options{Program: server}
+	o.Route = func(from, to int, address string) string {
 		via, err := b.links.add(serverName(from), serverName(to), address)
 		if err != nil {
 			b.host.Fatal(err)
 		}
 		return via
-	})
+	}
+	b.servers = clustertest.StartWith(b.host, b.serverCount, &o)
 	b.log, b.js = b.servers.Connect("main"), b.servers.JetStream()
 	shards := shardlog.Ranges(shardCount)
 	for i := range shards {
@@ -217,6 +215,9 @@ func gatewayName(i int) string { return fmt.Sprint("g", i) }
 func (b *bench) startProcess(name string) error {
 	p := &process{name: name, folder: filepath.Join(b.folder, name), program: b.program, crashed: b.fail}
 	p.holds = 1
+	if b.other != "" && (name[1]-'0')%2 == 1 {
+		p.program = b.other
+	}
 	urls := ""
 	for i := range b.servers.Len() {
 		address, err := b.links.add(name, serverName(i), b.servers.Address(i))

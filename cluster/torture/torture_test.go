@@ -75,14 +75,11 @@ var controls = []control{
 	{name: "twice", want: "applied twice", repeat: true, front: (*front).twice},
 	{name: "stale", want: "wanted|written", repeat: true, front: (*front).stale,
 		before: func(b *bench) { // a replica that answers, and applies nothing
-			for _, k := range b.links.list {
-				if k.from == "n0" {
-					k.set(state{silent: true})
-				}
-			}
+			b.links.setFrom("n0", state{silent: true})
 		},
 		after: func(b *bench) error { b.links.set("n0", state{}); return nil }},
 	{name: "row", want: "replicas differ", after: deleteRow},
+	{name: "asynchronous", want: "a write is lost", repeat: true, before: syncLater, after: losePower},
 }
 
 // control plays a round with a fault that has to be found.
@@ -187,6 +184,18 @@ func (f *front) stale(w http.ResponseWriter, r *http.Request) {
 	r.Header.Del(gateway.Sequence)
 	f.pass(w, r, 1)
 }
+
+// syncLater has the servers sync each second only what they have acknowledged.
+func syncLater(b *bench) {
+	for i := range b.serverCount {
+		b.servers.Kill(i)
+		b.servers.Configure(i, "1s")
+		b.servers.Restart(i)
+	}
+}
+
+// losePower is the fault, and the check without what comes after a loss.
+func losePower(b *bench) error { return b.losePower(b.host.ctx, b.random("power", 0)) }
 
 // deleteRow deletes a row from the file of one replica.
 func deleteRow(b *bench) error {
