@@ -186,6 +186,9 @@ func (c *call) open(ctx context.Context, s *shardlog.Shard, address string, q *q
 		return answer, nil
 	}
 	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusUnauthorized {
+		return nil, fmt.Errorf("node %s refuses the token of this gateway (both have that of their cluster.json)", address)
+	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 	if err != nil {
 		return nil, err

@@ -170,7 +170,12 @@ func (n *Node) sleep(d time.Duration) {
 func (n *Node) assign(m *shardlog.Map) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.ctx.Err() != nil || m.ID != n.cluster {
+	if n.ctx.Err() != nil {
+		return
+	}
+	if m.ID != n.cluster {
+		n.o.Logger.Error("the map is not used", "error",
+			fmt.Errorf("%w: the map is that of %s, the node is one of %s", shardlog.ErrCluster, m.ID, n.cluster))
 		return
 	}
 	want := map[string]duty{}

@@ -119,7 +119,7 @@ type Log struct {
 	stream jetstream.Stream
 }
 
-// OpenLog opens the log of a shard. Errors: ErrLogLost if there is none, or another one than the map has.
+// OpenLog opens the log of a shard. Errors: ErrLogLost if there is none, or another one than the map has, ErrDrops.
 func (c *Cluster) OpenLog(ctx context.Context, s *Shard) (*Log, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -139,6 +139,11 @@ func (l *Log) same(info *jetstream.StreamInfo) error {
 		return fmt.Errorf("%w: shard %s: the stream was made at %v, the map has another one of %v", ErrLogLost,
 			l.s.ID,
 			info.Created, time.Unix(0, l.s.Created).UTC())
+	}
+	o := &info.Config
+	if o.Discard != jetstream.DiscardNew || o.Retention != jetstream.LimitsPolicy || o.MaxAge > 0 || o.MaxMsgsPerSubject > 0 {
+		return fmt.Errorf("%w: shard %s: the settings of stream %s have been changed (make them limits, discard new, without "+
+			"max-age and max-msgs-per-subject: nats stream edit)", ErrDrops, l.s.ID, o.Name)
 	}
 	return nil
 }

@@ -114,19 +114,23 @@ func (m *Map) All() []Shard {
 func (m *Map) check() error {
 	next, ids := uint64(0), map[string]bool{}
 	if m.ID == "" || len(m.Shards) == 0 {
-		return errors.New("the map of the cluster is empty")
+		return fmt.Errorf("%w: the map of the cluster is empty", ErrCorrupt)
 	}
 	for i, s := range m.Shards {
 		if s.First != next || s.Last < s.First || (i == len(m.Shards)-1) != (s.Last == math.MaxUint64) {
-			return fmt.Errorf("the map of the cluster has a gap or an overlap at shard %q", s.ID)
+			return fmt.Errorf("%w: the map of the cluster has a gap or an overlap at shard %q", ErrCorrupt, s.ID)
 		}
 		next = s.Last + 1
 	}
 	for _, s := range m.All() {
 		if err := CheckName(s.ID); err != nil || ids[s.ID] || s.Epoch < 1 {
-			return fmt.Errorf("the map of the cluster has a bad shard %.40q", s.ID)
+			return fmt.Errorf("%w: the map of the cluster has a bad shard %.40q", ErrCorrupt, s.ID)
 		}
 		ids[s.ID] = true
+		on := slices.Sorted(slices.Values(slices.Concat(s.Replicas, s.Joining)))
+		if len(slices.Compact(on)) < len(s.Replicas)+len(s.Joining) {
+			return fmt.Errorf("%w: the map of the cluster has a node twice in shard %q", ErrCorrupt, s.ID)
+		}
 	}
 	return nil
 }
@@ -213,11 +217,19 @@ func (c *Cluster) readMap(ctx context.Context) (m Map, err error) {
 	case err != nil:
 		return m, failure(err, "read the map")
 	}
-	if err := wire.Unmarshal(e.Value(), &m); err != nil {
-		return m, fmt.Errorf("%w: the map of the cluster: %w", ErrFormat, err)
+	if err = wire.Unmarshal(e.Value(), &m); err != nil {
+		kind := ErrFormat
+		if !json.Valid(e.Value()) {
+			kind = ErrCorrupt
+		}
+		err = fmt.Errorf("%w: the map of the cluster: %w", kind, err)
+	} else {
+		m.version, err = e.Revision(), m.check()
 	}
-	m.version = e.Revision()
-	return m, m.check()
+	if err != nil {
+		err = fmt.Errorf("%w (earlier ones: nats kv history %s %s)", err, c.store(""), mapKey)
+	}
+	return m, err
 }
 
 // Change changes the map by a function, again as often as others change it at the same time.

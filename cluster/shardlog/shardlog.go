@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"regexp"
 	"sync/atomic"
@@ -38,9 +39,11 @@ var (
 	ErrLogLost = errors.New("the log has lost messages")
 	// ErrBehind: the messages that come next are only in a snapshot.
 	ErrBehind = errors.New("the log begins later")
+	// ErrDrops: another program has changed the stream of a log, which drops messages now.
+	ErrDrops = errors.New("the log drops messages by itself")
 	// ErrFormat: a message, or the map, was written by a later version.
 	ErrFormat = errors.New("a later version")
-	// ErrCorrupt: a message or a snapshot is damaged, or was written by another program.
+	// ErrCorrupt: a message, a snapshot or the map is damaged, or was written by another program.
 	ErrCorrupt = errors.New("damaged, or written by another program")
 )
 
@@ -188,7 +191,10 @@ func failure(err error, what string) error {
 	}
 	kind := ErrUnreachable
 	var api *jetstream.APIError
+	var file *fs.PathError
 	switch {
+	case errors.As(err, &file): // with credentials
+		return fmt.Errorf("%s: %w", what, err)
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired),
 		errors.Is(err, nats.ErrAuthRevoked), errors.Is(err, nats.ErrPermissionViolation):
 		kind = ErrRefused
