@@ -30,6 +30,7 @@ func TestEqualDistances(t *testing.T) {
 
 // A search within a distance, which may search several times, calls a function of a filter once for a row.
 func TestFuncOnceWithin(t *testing.T) {
+	dbtest.Whole(t)
 	b := newBed(t, vector.L2, 8)
 	rows := dbtest.Mixture(3, 3000, 8)
 	b.Put("a", rows)

@@ -14,6 +14,7 @@ import (
 // Searches and predictions that name no index use the first one that was built, or the one that was
 // chosen, also after maintenance, compaction and reopening, and the next one once it is dropped.
 func TestDefaultIndex(t *testing.T) {
+	dbtest.Whole(t)
 	b := newBed(t, vector.L2, 3)
 	b.Put("a", dbtest.Mixture(1, 200, 3))
 	ctx, q := t.Context(), db.Query{Vector: []float32{1, 2, 3}}

@@ -16,9 +16,10 @@ import (
 // sketch among the forest's candidates they are found as often as if all of
 // them got an exact distance, and few of them do.
 func TestFreshSketches(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	const n, fresh, dim, k, keep = 1500, 600, 72, 10, 60
-	for _, metric := range dbtest.Fewer(0) {
+	for _, metric := range dbtest.Metrics {
 		t.Run(metric.String(), func(t *testing.T) {
 			b := newBed(t, metric, dim)
 			b.Put("old", dbtest.Mixture(1, n, dim))

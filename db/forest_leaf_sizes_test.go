@@ -76,6 +76,7 @@ func partitioned(v *query.View, row int) []float32 {
 // one bit of difference between the coordinates of builds and those of searches would move rows. Small
 // segments do not change them.
 func TestLeafSizes(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	const n, dim = 800, 6
 	for _, metric := range dbtest.Metrics {

@@ -12,6 +12,7 @@ import (
 // TestTuneKAboveRows: a TuneK of more rows than there are is taken for their
 // number, and a build with it measures nothing but the exact scan.
 func TestTuneKAboveRows(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	const dim = 8
 	b := newBed(t, vector.L2, dim)

@@ -191,6 +191,7 @@ func goldenAnswers(t *testing.T, d *db.DB) string {
 // TestGolden opens the golden database, first for reading, and asks it everything; then it continues as a
 // database.
 func TestGolden(t *testing.T) {
+	dbtest.Whole(t)
 	path, zipped := filepath.Join(t.TempDir(), "golden.anndb"), filepath.Join("testdata", "golden.anndb.gz")
 	if *golden.Write {
 		goldenFile(t, path)

@@ -44,6 +44,7 @@ func shapeRow(i, group int, dense bool, labels ...string) db.Row {
 // all rows, labels of one row each, rows without labels, one row with a label. Queries without a feature that a
 // model knows get no labels, and a label that appears by relabelling only, and then by maintenance, is answered.
 func TestLabelShapes(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	for name, shape := range map[string]struct {
 		labels func(i int) []string
@@ -59,9 +60,6 @@ func TestLabelShapes(t *testing.T) {
 		"all and their own": {func(i int) []string { return []string{"all", fmt.Sprint("l", i)} }, []string{"sbt"}, "all"},
 	} {
 		for _, dense := range []bool{false, true} {
-			if testing.Short() && dense {
-				continue
-			}
 			t.Run(fmt.Sprint(name, dense), func(t *testing.T) {
 				t.Parallel()
 				d := dbtest.OpenTemp(t, &db.Options{NoSync: true})
@@ -143,9 +141,7 @@ func askShape(t *testing.T, c db.Collection, model string, dense bool, best stri
 // TestManyLabels: 100,000 labels of one row each are written in one transaction, learned from by models whose parameters are
 // given, changed, and found again.
 func TestManyLabels(t *testing.T) {
-	if testing.Short() {
-		t.Skip("some seconds of processor time")
-	}
+	dbtest.Whole(t)
 	t.Parallel()
 	const n, each = 20_000, 5
 	d := dbtest.OpenTemp(t, &db.Options{NoSync: true})

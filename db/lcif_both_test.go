@@ -155,6 +155,7 @@ func halfRow(rng *rand.Rand, i int) *db.Row {
 // TestLabelsByBoth compares predictions by neighbors of the vector, the text and both with the definitions:
 // fresh, after changes, after maintenance, and by a filter's rows.
 func TestLabelsByBoth(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	for _, c := range []struct {
 		neighbors, weight string

@@ -71,6 +71,7 @@ func put(t *testing.T, d *db.DB, n int, row func(i int) db.Row) {
 }
 
 func TestDenseLCIFPredicts(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name   string

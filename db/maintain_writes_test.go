@@ -17,6 +17,7 @@ import (
 // what is written follows the row and what there is once in an index, not the
 // blocks that happen to stand beside it.
 func TestMaintainWritesLittle(t *testing.T) {
+	dbtest.Whole(t)
 	for name, o := range map[string]index.Options{
 		"postings": &index.Postings{},
 		"labels":   &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}},

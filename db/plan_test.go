@@ -16,6 +16,7 @@ import (
 // An answer says by which way it was found, how many rows passed the filter, and which recall to
 // expect.
 func TestPlan(t *testing.T) {
+	dbtest.Whole(t)
 	b := newBed(t, vector.L2, 16)
 	rows := dbtest.Mixture(5, 3000, 16)
 	b.Put("a", rows)

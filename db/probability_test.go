@@ -148,6 +148,7 @@ func TestOwnSets(t *testing.T) {
 // TestPropensityOrder: a model for propensity-scored precision orders labels by probability times inverse
 // propensity, which changes neither the probabilities nor the sets of the model for micro F1.
 func TestPropensityOrder(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	d, rows, queries, _ := topicDB(t, false)
 	defer d.Close()

@@ -233,6 +233,7 @@ func (c *checker) threshold(p *db.Prediction, place int) {
 // TestReasonsAreTrue: parts add up, shared words are in both texts, rows have their labels and titles, counts
 // are those of the rows, and the threshold is that of the set.
 func TestReasonsAreTrue(t *testing.T) {
+	dbtest.Whole(t)
 	coll, rows := reasonsDB(t)
 	seen := map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -282,9 +283,6 @@ func TestReasonsAreTrue(t *testing.T) {
 			}
 		}
 	})
-	if testing.Short() { // too few checks for each kind of reason to be drawn surely
-		return
-	}
 	for _, what := range []string{"shared word", "row without the label", "feature against", "rule", "score", "below the best"} {
 		if seen[what] == 0 {
 			t.Errorf("no %s was checked: %v", what, seen)

@@ -325,6 +325,7 @@ func keysOf(hits []db.Hit) (out []string) {
 // TestRerankDepth: as deep as it has to be, a search finds K hits in groups, if there are so many, by an
 // index and without one; pages have no key twice, whatever is written and compacted between them.
 func TestRerankDepth(t *testing.T) {
+	dbtest.Whole(t)
 	d := dbtest.OpenTemp(t, nil)
 	dbtest.Must(t, errors.Join(
 		dbtest.Create(t.Context(), d, "both", db.Schema{Dim: 8, Text: &text.Schema{}}),

@@ -36,6 +36,7 @@ func levels(rows [][]float32) [][]float32 {
 // TestFlatExact compares the exact scan with brute force over all the ways in
 // which rows are stored: in the tail, in sealed chunks of float32 or of bytes.
 func TestFlatExact(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	for _, metric := range dbtest.Metrics {
 		for _, c := range []struct {
@@ -78,13 +79,10 @@ func TestFlatExact(t *testing.T) {
 // are new draws, so what the tuner promises is an estimate: 0.03 for its error
 // and ours.
 func TestRecallTargets(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
-	const dim, k = 24, 10
-	n := 3000
-	if testing.Short() {
-		n = 1200
-	}
-	for _, metric := range dbtest.Fewer(2) {
+	const n, dim, k = 3000, 24, 10
+	for _, metric := range dbtest.Metrics {
 		t.Run(metric.String(), func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t, metric, dim)
@@ -152,9 +150,10 @@ func searchBed(t testing.TB, metric vector.Metric, n, dim int) *bed {
 // TestFilters compares filtered searches with brute force. Filters of few rows
 // must be exact through an index too.
 func TestFilters(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	const n, dim, k, asked = 4200, 12, 10, 5
-	for _, metric := range dbtest.Fewer(1) {
+	for _, metric := range dbtest.Metrics {
 		t.Run(metric.String(), func(t *testing.T) {
 			t.Parallel()
 			b := searchBed(t, metric, n, dim)
@@ -346,6 +345,7 @@ func TestRangeOfEqualRows(t *testing.T) {
 // TestRangeTuned: what the tuner found good for ten neighbours must not cut
 // off a range of many more.
 func TestRangeTuned(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	const dim = 12
 	b := newBed(t, vector.L2, dim)
@@ -377,9 +377,10 @@ func TestRangeTuned(t *testing.T) {
 
 // TestExplain checks what explanations say against what is known about the rows.
 func TestExplain(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	const dim, k = 12, 12
-	for _, metric := range dbtest.Fewer(1) {
+	for _, metric := range dbtest.Metrics {
 		b := searchBed(t, metric, 2000, dim)
 		sources := map[string]int{}
 		for _, q := range dbtest.Mixture(3, 20, dim) {
@@ -538,6 +539,7 @@ func TestZeroVectors(t *testing.T) {
 
 // TestHitsAreCopies scribbles over answers, of searches and of reads.
 func TestHitsAreCopies(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	const dim = 300 // some rows sealed, some not
 	b := newBed(t, vector.L2, dim)

@@ -16,13 +16,14 @@ import (
 // TestReadmeSession runs the commands of the README's section on the shell, in their order, from an
 // empty folder. Fashion-MNIST is the slice in testdata; Bibtex is there if its folder is.
 func TestReadmeSession(t *testing.T) {
+	unraced(t)
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, section, _ := strings.Cut(string(readme), "\n## In the shell\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	bibtex := sessionFiles(t) && !testing.Short()
+	bibtex := sessionFiles(t)
 	for _, m := range regexp.MustCompile(`(?m)^    anndb (.*)$`).FindAllStringSubmatch(section, -1) {
 		if strings.Contains(m[1], "bibtex") && !bibtex {
 			continue

@@ -63,12 +63,13 @@ func embedder() {
 }
 
 // TestScript runs the scripts of testdata/script, which are those of package testscript
-// with the commands of scriptCommands, and a few of them under -short.
+// with the commands of scriptCommands.
 func TestScript(t *testing.T) {
+	unraced(t)
 	testscript.Run(t, scriptParams(t))
 }
 
-// scriptParams are the scripts and how they are run.
+// scriptParams are the scripts, a few of them under -short, and how they are run.
 func scriptParams(t *testing.T) testscript.Params {
 	data, err := filepath.Abs(filepath.Join("..", "..", "testdata"))
 	if err != nil {

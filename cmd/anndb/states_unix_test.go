@@ -18,6 +18,7 @@ const nobody = 65534
 // TestReadOnlyStates: every command on a file that must not be written, which testdata/readonly.txt lists.
 // The superuser may write to any file, so the test runs itself as another user then.
 func TestReadOnlyStates(t *testing.T) {
+	unraced(t)
 	const output = "ANNDB_TEST_OUTPUT" // where the test of the other user leaves its table
 	if os.Geteuid() == 0 {
 		golden.Compare(t, "readonly.txt", asNobody(t, output))

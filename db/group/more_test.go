@@ -28,6 +28,7 @@ func open(t *testing.T, n int, s db.Schema) (files []*db.DB, sources []group.Sou
 
 // TestForests: forests over parts have the recall that they promise, for few rows and for many.
 func TestForests(t *testing.T) {
+	dbtest.Whole(t)
 	files, sources := open(t, 3, db.Schema{Dim: 8})
 	rng := rand.New(rand.NewPCG(1, 2))
 	draw := func() []float32 {

@@ -247,14 +247,6 @@ func Mixture(seed uint64, n, dim int) [][]float32 {
 
 var Metrics = []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct}
 
-// Fewer is one of the Metrics under -short, all otherwise.
-func Fewer(one int) []vector.Metric {
-	if testing.Short() {
-		return Metrics[one : one+1]
-	}
-	return Metrics
-}
-
 // Learner is a kind of forest over so many principal coordinates, none if negative.
 type Learner struct {
 	Kind   forest.Kind

@@ -310,6 +310,7 @@ func TestRefusals(t *testing.T) {
 // TestHeldOutValue: the objective of a member is that of its model of the other rows, stored and asked like any
 // other, after calibration.
 func TestHeldOutValue(t *testing.T) {
+	dbtest.Whole(t)
 	const n = 300
 	for form := range forms {
 		o := &index.LCIF{Weight: "none", Params: &lcif.Params{K: 5, Lambda: 0.6}}

@@ -28,6 +28,7 @@ func maintain(b *dbtest.Bed) {
 // An index that grows by puts, updates and deletes finds as much with every setting as a new one, and becomes
 // one segment when a fifth has changed.
 func TestGrow(t *testing.T) {
+	dbtest.Whole(t)
 	t.Parallel()
 	const n, dim, k = 1500, 32, 10
 	for i, c := range []struct {

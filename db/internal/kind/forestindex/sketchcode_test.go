@@ -13,6 +13,9 @@ import (
 // those of clusters with directions of their own get sketches of signs, with centers if near rows have near
 // numbers.
 func TestSketchCode(t *testing.T) {
+	if testing.Short() { // dbtest.Whole imports this package
+		t.Skip("skipped with -short: the test command runs it")
+	}
 	const n, d, each, inner = 3000, 400, 64, 15
 	for _, c := range []struct{ shared, shuffled bool }{{true, false}, {false, false}, {false, true}} {
 		shared := c.shared

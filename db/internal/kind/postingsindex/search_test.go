@@ -58,26 +58,38 @@ func (b *bed) put(many, n int, draw func() vector.Sparse) {
 	dbtest.Must(b.t, dbtest.Put(b.d, "s", rows...))
 }
 
-// want is the answer by definition: cosine of unit vectors, as the store rounds them, rows of equal distance by
-// their numbers.
-func (b *bed) want(q vector.Sparse, k int, pass func(key string) bool) string {
-	type hit struct {
-		key   string
-		score float64
-	}
-	var all []hit
+// hit is a row with its cosine to a query.
+type hit struct {
+	key   string
+	score float64
+}
+
+// ranked are the rows by definition: by their cosines of unit vectors, as the store rounds them, then by their
+// numbers.
+func (b *bed) ranked(q vector.Sparse) (all []hit) {
 	var unit, x vector.Sparse
 	kind.UnitSparse(&unit, q)
 	for key, row := range b.rows {
 		kind.UnitSparse(&x, row)
-		if s := vector.DotSparse(unit, x); s > 0 && pass(key) {
+		if s := vector.DotSparse(unit, x); s > 0 {
 			all = append(all, hit{key, s})
 		}
 	}
 	slices.SortFunc(all, func(x, y hit) int {
 		return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(b.row[x.key], b.row[y.key]))
 	})
-	all = all[:min(k, len(all))]
+	return all
+}
+
+// want is the answer by definition: the first k of the ranked rows that pass, rows of equal distance by their
+// numbers.
+func (b *bed) want(ranked []hit, k int, pass func(key string) bool) string {
+	var all []hit
+	for _, h := range ranked {
+		if len(all) < k && pass(h.key) {
+			all = append(all, h)
+		}
+	}
 	distance := func(h hit) float32 { return float32(1 - min(h.score, 1)) }
 	slices.SortFunc(all, func(x, y hit) int {
 		return cmp.Or(cmp.Compare(distance(x), distance(y)), cmp.Compare(b.row[x.key], b.row[y.key]))
@@ -143,6 +155,7 @@ func TestExact(t *testing.T) {
 				seven := func(key string) bool { return strings.HasSuffix(key, "7") }
 				for i := range 12 {
 					q := dbtest.RandomSparse(b.rng, 1+b.rng.IntN(15), 64)
+					ranked := b.ranked(q)
 					for _, f := range []struct {
 						where *filter.Filter
 						pass  func(key string) bool
@@ -152,7 +165,7 @@ func TestExact(t *testing.T) {
 						{filter.And(filter.Func(func(k []byte) bool { return seven(string(k)) }), ready), func(key string) bool { return seven(key) && isOdd(key) }},
 					} {
 						k := []int{1, 7, 100, 5000}[i%4]
-						want := b.want(q, k, f.pass)
+						want := b.want(ranked, k, f.pass)
 						for _, index := range indexes {
 							if got := b.got(q, k, db.SearchOptions{Index: index, Where: f.where}); got != want {
 								t.Fatalf("%s, k %d, %q with %v:\n%s\nwant\n%s", stage, k, index, f.where, got, want)
@@ -237,6 +250,7 @@ func TestRadius(t *testing.T) {
 
 // TestLargeStep makes a step that is too large for the transaction that publishes it.
 func TestLargeStep(t *testing.T) {
+	dbtest.Whole(t)
 	const rows, features = 5600, 3200
 	b := newBed(t, 1)
 	width := 9
