@@ -20,11 +20,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// defaultK is the number of hits of a search that does not say, defaultRecall its target.
-const (
-	defaultK      = 10
-	defaultRecall = 0.95
-)
+// defaultRecall is the target of a search that does not say.
+const defaultRecall = 0.95
 
 var defaultSearch SearchOptions
 
@@ -200,7 +197,7 @@ func checkSearch(st *state.Collection, a *rowAsk, o *SearchOptions) error {
 		return fmt.Errorf("%w: parameters with a bitmap in a search of %q: use SearchOptions.Where",
 			fail.Option, c.Name)
 	case a.k == 0 && o.Radius == nil:
-		a.k = defaultK
+		a.k = grouped.DefaultK
 	}
 	return checkRank(st, a, &o.Rank)
 }
@@ -262,7 +259,7 @@ func (c Collection) SearchBatch(ctx context.Context, queries []Query, o *SearchO
 		return err
 	}, func(st *state.Collection, i int, res *Result) error {
 		one := *o
-		one.Reuse = newHits(max(0, min(cmp.Or(o.K, defaultK), 1024)))
+		one.Reuse = newHits(max(0, min(cmp.Or(o.K, grouped.DefaultK), 1024)))
 		return search(ctx, st, &rowAsk{q: queries[i], k: o.K, passing: passing}, &one, res)
 	})
 	for i := range out {

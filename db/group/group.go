@@ -70,12 +70,9 @@ func New(ctx context.Context, parts ...Part) (*Group, error) {
 	if len(parts) == 0 {
 		return nil, fmt.Errorf("%w: a group without collections", fail.Option)
 	}
-	g := &Group{parts: parts, infos: make([]db.CollectionInfo, len(parts))}
-	err := g.each(ctx, func(i int) (err error) {
-		g.infos[i], err = parts[i].Info(ctx)
-		return err
-	})
-	if err != nil {
+	g := &Group{parts: parts}
+	var err error
+	if g.infos, err = all(ctx, g, func(i int) (db.CollectionInfo, error) { return parts[i].Info(ctx) }); err != nil {
 		return nil, err
 	}
 	form := func(s db.Schema) db.Schema {
@@ -119,6 +116,15 @@ func (g *Group) each(ctx context.Context, f func(i int) error) error {
 	})
 }
 
+// all returns what f returns for each part.
+func all[T any](ctx context.Context, g *Group, f func(i int) (T, error)) ([]T, error) {
+	out := make([]T, len(g.parts))
+	return out, g.each(ctx, func(i int) (err error) {
+		out[i], err = f(i)
+		return err
+	})
+}
+
 // Info describes the rows of all parts as those of one collection, with the name of the first one.
 func (g *Group) Info() db.CollectionInfo {
 	if len(g.infos) == 0 {
@@ -139,11 +145,7 @@ func (g *Group) Info() db.CollectionInfo {
 
 // Get returns the row with the key, and the number of its part.
 func (g *Group) Get(ctx context.Context, key []byte) (row db.Row, part int, err error) {
-	found := make([][]db.Row, len(g.parts))
-	err = g.each(ctx, func(i int) (err error) {
-		found[i], err = g.parts[i].Rows(ctx, [][]byte{key})
-		return err
-	})
+	found, err := all(ctx, g, func(i int) ([]db.Row, error) { return g.parts[i].Rows(ctx, [][]byte{key}) })
 	if err != nil {
 		return row, 0, err
 	}
@@ -158,11 +160,7 @@ func (g *Group) Get(ctx context.Context, key []byte) (row db.Row, part int, err 
 // Count returns the number of rows that a filter selects; nil selects all.
 func (g *Group) Count(ctx context.Context, f *filter.Filter) (n int, err error) {
 	filters := g.filters(f)
-	counts := make([]int, len(g.parts))
-	err = g.each(ctx, func(i int) (err error) {
-		counts[i], err = g.parts[i].Count(ctx, filters[i])
-		return err
-	})
+	counts, err := all(ctx, g, func(i int) (int, error) { return g.parts[i].Count(ctx, filters[i]) })
 	for _, c := range counts {
 		n += c
 	}
@@ -171,11 +169,7 @@ func (g *Group) Count(ctx context.Context, f *filter.Filter) (n int, err error) 
 
 // Labels returns the number of rows of each label, as db.Collection.Labels.
 func (g *Group) Labels(ctx context.Context) (map[string]int, error) {
-	found := make([]map[string]int, len(g.parts))
-	err := g.each(ctx, func(i int) (err error) {
-		found[i], err = g.parts[i].Labels(ctx)
-		return err
-	})
+	found, err := all(ctx, g, func(i int) (map[string]int, error) { return g.parts[i].Labels(ctx) })
 	out := map[string]int{}
 	for _, labels := range found {
 		for label, n := range labels {
@@ -252,11 +246,7 @@ func (g *Group) resolve(ctx context.Context, asked db.Query) (q query, err error
 	if info.Text == nil || q.Text == "" && info.Dim > 0 {
 		return q, nil
 	}
-	terms := make([]Terms, len(g.parts))
-	err = g.each(ctx, func(i int) (err error) {
-		terms[i], err = g.parts[i].Terms(ctx, q.Query, &q.ask)
-		return err
-	})
+	terms, err := all(ctx, g, func(i int) (Terms, error) { return g.parts[i].Terms(ctx, q.Query, &q.ask) })
 	q.ask.Terms = &Terms{}
 	for i := range terms {
 		q.ask.Terms.Add(&terms[i])

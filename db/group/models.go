@@ -60,13 +60,12 @@ func (g *Group) open(ctx context.Context, index string, newer bool) (*models, er
 	if m := g.opened[index]; m != nil && !newer {
 		return m, nil
 	}
-	found := make([]Model, len(g.parts))
-	err := g.each(ctx, func(i int) (err error) {
-		found[i], err = g.parts[i].Model(ctx, index)
+	found, err := all(ctx, g, func(i int) (Model, error) {
+		m, err := g.parts[i].Model(ctx, index)
 		if g.infos[i].Live == 0 && errors.Is(err, db.ErrNotFound) {
-			return nil
+			err = nil
 		}
-		return err
+		return m, err
 	})
 	if err != nil {
 		return nil, err
@@ -82,22 +81,22 @@ func (g *Group) open(ctx context.Context, index string, newer bool) (*models, er
 }
 
 // of returns the models of the parts.
-func (all *Models) of(found []Model) (m *models, err error) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
+func (s *Models) of(found []Model) (m *models, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	versions := make([]uint64, len(found))
 	for i := range found {
 		versions[i] = found[i].Version
 	}
 	key := fmt.Sprint(versions)
-	if m = all.all[key]; m == nil {
+	if m = s.all[key]; m == nil {
 		if m, err = newModels(found); err != nil {
 			return nil, err
 		}
-		if m.versions = versions; all.all == nil || len(all.all) == mostModels {
-			all.all = map[string]*models{}
+		if m.versions = versions; s.all == nil || len(s.all) == mostModels {
+			s.all = map[string]*models{}
 		}
-		all.all[key] = m
+		s.all[key] = m
 	}
 	return m, nil
 }
@@ -187,16 +186,15 @@ func (m *models) columnsOf(ctx context.Context, g *Group, index string, features
 	if len(missing) == 0 {
 		return out, nil
 	}
-	found := make([][]Sums, len(g.parts))
-	err := g.each(ctx, func(i int) (err error) {
+	found, err := all(ctx, g, func(i int) ([]Sums, error) {
 		if m.versions[i] == 0 {
-			return nil
+			return nil, nil
 		}
-		found[i], err = g.parts[i].Sums(ctx, index, m.versions[i], missing)
-		if err == nil && len(found[i]) != len(missing) {
-			err = fmt.Errorf("group: the sums of %d features, want %d", len(found[i]), len(missing))
+		sums, err := g.parts[i].Sums(ctx, index, m.versions[i], missing)
+		if err == nil && len(sums) != len(missing) {
+			err = fmt.Errorf("group: the sums of %d features, want %d", len(sums), len(missing))
 		}
-		return err
+		return sums, err
 	})
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/fusion"
+	"github.com/anndb/anndb/db/internal/grouped"
 	"github.com/anndb/anndb/db/rank"
 )
 
@@ -19,9 +20,6 @@ type Result struct {
 	db.Result
 	Parts []int // the number of the part of each hit
 }
-
-// defaultK is that of db.SearchOptions.
-const defaultK = 10
 
 // Search finds the rows nearest to the query in all parts, as db.Collection.Search does in one
 // collection that has the rows of all in the order of the parts. Result.Stats has the work of all
@@ -72,7 +70,7 @@ func (s *search) prepare(ctx context.Context, q db.Query) (err error) {
 	}
 	s.both = s.Vector != nil && s.features()
 	if s.k == 0 && o.Radius == nil {
-		s.k = defaultK
+		s.k = grouped.DefaultK
 	}
 	if s.k != 0 {
 		s.depth = s.k + len(o.After)

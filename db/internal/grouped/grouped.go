@@ -13,6 +13,9 @@ import (
 	"github.com/anndb/anndb/query/lcif"
 )
 
+// DefaultK is the number of hits of a search that does not say.
+const DefaultK = 10
+
 // Ask is what a search asks of a part besides the query and the options, whose K is how many rows each
 // part of the query finds.
 type Ask struct {
