@@ -12,6 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -171,6 +172,7 @@ type call struct {
 	seen  node.Sequences
 	mu    sync.Mutex // of seen
 	begun bool       // a stream
+	sent  []byte     // the body, once it was read
 }
 
 // route is a pattern of requests and what answers them.
@@ -178,6 +180,23 @@ type route struct {
 	pattern string
 	do      func(*call) error
 	names   []string // of parameters
+}
+
+// reads reports whether the requests of a route change nothing.
+func (r *route) reads() bool {
+	return strings.HasPrefix(r.pattern, "GET ") || slices.Contains(r.names, "partial")
+}
+
+// moved reads the view again, and reports whether it is another one: the shards may be elsewhere now.
+func (c *call) moved() bool {
+	ctx, cancel := context.WithTimeout(c.ctx, viewTime)
+	defer cancel()
+	v, err := c.g.read(ctx, true)
+	if err != nil || reflect.DeepEqual(v.Shards, c.view.Shards) {
+		return false
+	}
+	c.view = v
+	return true
 }
 
 const collection = "/v1/files/{file}/collections/{collection}"
@@ -243,6 +262,9 @@ func (g *Gateway) handler(r route) http.Handler {
 		err := c.check(r)
 		if err == nil {
 			err = r.do(c)
+			if errors.Is(err, wire.ErrUnavailable) && r.reads() && !c.begun && c.moved() {
+				err = r.do(c)
+			}
 		}
 		if err != nil {
 			c.fail(err)
@@ -292,9 +314,15 @@ func (c *call) body() ([]byte, error) {
 	if t, _, _ := strings.Cut(c.r.Header.Get("Content-Type"), ";"); strings.TrimSpace(t) != wire.JSON {
 		return nil, fmt.Errorf("%w: %.100q, want %s", wire.ErrType, c.r.Header.Get("Content-Type"), wire.JSON)
 	}
+	if c.sent != nil {
+		return c.sent, nil
+	}
 	body, err := io.ReadAll(io.LimitReader(c.r.Body, maxBody+1))
 	if err == nil && len(body) > maxBody {
 		err = fmt.Errorf("%w: more than %d bytes", wire.ErrTooLarge, maxBody)
+	}
+	if err == nil {
+		c.sent = body
 	}
 	return body, err
 }

@@ -317,6 +317,11 @@ func TestTokenOfSplit(t *testing.T) {
 	b.view = shardlog.Map{Shards: halves}
 	b.changed.Broadcast()
 	b.mu.Unlock()
+	b.nodes["node-0-0"].down.Store(true) // the gateway still has the map before
+	answer, body := b.send(t, "POST", "/v1/files/c/collections/rows/count", "{}")
+	if answer.StatusCode != http.StatusOK || answer.Header.Get(gateway.Missing) != "" {
+		t.Fatalf("%s %s", answer.Status, body)
+	}
 	get("0:1=1,0a:1=1,0b:1=1", http.StatusNotFound) // no such row, in a part
 }
 

@@ -158,16 +158,19 @@ func (r *replica) serving() (*opened, error) {
 	return r.servingLocked()
 }
 
+// errBetween: a part of a split, or a shard that was recovered, changes to its own log, which takes a moment.
+var errBetween = errors.New("between two logs")
+
 func (r *replica) servingLocked() (*opened, error) {
 	switch {
-	case r.open == nil || r.status != shardlog.Following || r.duty.parent != nil:
+	case r.open == nil || r.status != shardlog.Following:
 		err := r.err
 		if err == nil {
 			err = errors.New(r.status)
 		}
 		return nil, fmt.Errorf("%w: shard %s on node %s: %w", wire.ErrUnavailable, r.id, r.n.o.ID, err)
-	case !r.open.at.of(&r.duty.shard):
-		return nil, fmt.Errorf("%w: shard %s on node %s: between two logs", wire.ErrUnavailable, r.id, r.n.o.ID)
+	case r.duty.parent != nil || !r.open.at.of(&r.duty.shard):
+		return nil, fmt.Errorf("%w: shard %s on node %s: %w", wire.ErrUnavailable, r.id, r.n.o.ID, errBetween)
 	}
 	return r.open, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -164,7 +165,10 @@ func (n *Node) gate(w http.ResponseWriter, r *http.Request, shard string) (*open
 	var seen position
 	err = rep.wait(ctx, func() (bool, error) {
 		var err error
-		if o, err = rep.servingLocked(); err != nil {
+		if o, err = rep.servingLocked(); errors.Is(err, errBetween) {
+			return false, nil
+		}
+		if err != nil {
 			return false, err
 		}
 		seen = o.at

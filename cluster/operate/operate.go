@@ -11,8 +11,9 @@ import (
 	"github.com/anndb/anndb/cluster/shardlog"
 )
 
-// every is the time between looks at what nodes say about themselves, which they do every two seconds.
-const every = 300 * time.Millisecond
+// every is the time between looks at what nodes say about themselves, which they do when it changes. While the log
+// of a shard that is split is sealed, its writes wait.
+const every = 100 * time.Millisecond
 
 // Move has a node take the place of another one as a replica of a shard: it copies the shard, and once it has
 // all that the log had when it began to follow it, the other one leaves. An empty from only adds a replica.

@@ -289,7 +289,7 @@ func (l *Log) Read(ctx context.Context, after uint64, f func([]Entry) error) err
 	if err != nil {
 		return failure(err, "read the log of shard "+l.s.ID)
 	}
-	defer l.forget(consumer)
+	defer func() { go l.forget(consumer) }() // servers may not answer for a second
 	messages, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(2*batchMessages, 4*batchBytes),
 		jetstream.PullHeartbeat(time.Second), jetstream.PullExpiry(30*time.Second),
 		jetstream.WithMessagesErrOnMissingHeartbeat(true))
