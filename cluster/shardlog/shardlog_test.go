@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/anndb/anndb/cluster/clustertest"
@@ -171,16 +172,26 @@ func (w *slowly) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestSlowSnapshot reads a snapshot for longer than a request may take.
+// TestSlowSnapshot stores a snapshot in few messages, though a backup writes little at once, and reads it for longer
+// than a request may take.
 func TestSlowSnapshot(t *testing.T) {
 	t.Parallel()
-	c := clustertest.Start(t, 1).Connect("a")
+	servers := clustertest.Start(t, 1)
+	c := servers.Connect("a")
 	if _, err := c.Create(t.Context(), shardlog.Ranges(1)); err != nil {
 		t.Fatal(err)
 	}
 	s := shardlog.Snapshot{Shard: "0", Epoch: 1, Sequence: 1, Bytes: 2 << 20}
-	if err := c.PutSnapshot(t.Context(), &s, bytes.NewReader(make([]byte, s.Bytes))); err != nil {
+	backup := iotest.OneByteReader(bytes.NewReader(make([]byte, s.Bytes)))
+	if err := c.PutSnapshot(t.Context(), &s, backup); err != nil {
 		t.Fatal(err)
+	}
+	store, err := servers.JetStream().ObjectStore(t.Context(), "anndb_a_snapshots")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := store.GetInfo(t.Context(), "0/1/1"); err != nil || info.Chunks != 8 {
+		t.Errorf("%+v, %v", info, err)
 	}
 	var w slowly
 	ctx, cancel := context.WithCancel(t.Context()) // as a node has one

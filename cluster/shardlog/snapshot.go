@@ -43,8 +43,19 @@ func (c *Cluster) PutSnapshot(ctx context.Context, s *Snapshot, backup io.Reader
 		return err
 	}
 	o := jetstream.ObjectMeta{Name: s.name(), Opts: &jetstream.ObjectMetaOptions{ChunkSize: 256 << 10}}
-	_, err = store.Put(ctx, o, backup)
+	_, err = store.Put(ctx, o, fullReader{backup})
 	return failure(err, "store snapshot "+s.name())
+}
+
+// fullReader fills what it reads into: Put makes a message of each Read, and fails if 4,000 are not acknowledged.
+type fullReader struct{ r io.Reader }
+
+func (f fullReader) Read(p []byte) (int, error) {
+	n, err := io.ReadFull(f.r, p)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = io.EOF
+	}
+	return n, err
 }
 
 // Snapshots returns the snapshots of a shard, the newest first.
