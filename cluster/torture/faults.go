@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/anndb/anndb/cluster/clustertest"
+	"github.com/anndb/anndb/cluster/gateway"
 	"github.com/anndb/anndb/cluster/operate"
 	"github.com/anndb/anndb/cluster/shardlog"
 )
@@ -41,14 +42,14 @@ func init() { // the functions refer to the list
 		{"power", "server", "all servers of the log lose what they have not synced", (*bench).losePower},
 		{"kill-all", "server", "all servers of the log and all nodes are killed at once", (*bench).killAll},
 		{"delete-folder", "disk", "a node loses its folder", (*bench).deleteFolder},
-		{"damage-file", "disk", "the file of a shard on a node is damaged, anywhere or in an index", (*bench).damageFile},
-		{"damage-snapshot", "disk", "a snapshot is damaged, a node loses its folder", (*bench).damageSnapshot},
-		{"delete-snapshots", "disk", "all are deleted, a node loses its folder", (*bench).deleteSnapshots},
+		{"damage-file", "disk", "the file of a shard on a node is damaged, anywhere or in an index", of((*bench).damageFile)},
+		{"damage-snapshot", "disk", "a snapshot is damaged, a node loses its folder", of((*bench).damageSnapshot)},
+		{"delete-snapshots", "disk", "all are deleted, a node loses its folder", of((*bench).deleteSnapshots)},
 		{"full-disk", "disk", "the disk of a node is full for a time", (*bench).fillDisk},
-		{"move", "map", "another node gets a replica", (*bench).moveReplica},
-		{"split", "map", "a shard is split", (*bench).splitShard},
-		{"lose-log", "log", "the log of a shard is deleted, and the shard recovered", (*bench).loseLog},
-		{"damage-log", "log", "a server's copy of a log is damaged", (*bench).damageLog},
+		{"move", "map", "another node gets a replica", of((*bench).moveReplica)},
+		{"split", "map", "a shard is split", of((*bench).splitShard)},
+		{"lose-log", "log", "the log of a shard is deleted, and the shard recovered", of((*bench).loseLog)},
+		{"damage-log", "log", "a server's copy of a log is damaged", of((*bench).damageLog)},
 	}...)
 }
 
@@ -126,11 +127,20 @@ func (b *bench) turnClock(name string) string {
 // losePower has all servers of the log lose what they have not synced. Nodes are cut off before, so that the end
 // of the logs is nowhere else.
 func (b *bench) losePower(ctx context.Context, rng *rand.Rand) error {
-	b.say("the servers lose their power")
 	for i := range b.nodes {
 		b.links.setFrom(nodeName(i), state{silent: true})
 	}
-	_ = pause(ctx, b.hold(rng)/2)
+	a, logged := b.actor("power", 0), 0
+	defer a.http.CloseIdleConnections()
+	for end := time.Now().Add(b.hold(rng) / 2); time.Now().Before(end); _ = pause(ctx, 10*time.Millisecond) {
+		value := a.s.next()
+		key := fmt.Sprint(a.s.prefix, "power-", value)
+		out := a.do(ctx, http.MethodPut, rowPath(key), newRow(key, value, "own"), gateway.Acknowledge, "logged")
+		if a.s.wrote(&out, value, key); out.outcome == done {
+			logged++
+		}
+	}
+	b.say("the servers lose their power, after %d writes that only they have", logged)
 	var err error
 	for i := range b.serverCount {
 		b.servers.Kill(i)
@@ -197,6 +207,18 @@ func (b *bench) shard(ctx context.Context, rng *rand.Rand) (s shardlog.Shard, er
 	return s, err
 }
 
+// of returns a fault of a shard.
+func of(do func(*bench, context.Context, *rand.Rand, shardlog.Shard) error) func(*bench, context.Context,
+	*rand.Rand) error {
+	return func(b *bench, ctx context.Context, rng *rand.Rand) error {
+		s, err := b.shard(ctx, rng)
+		if err != nil {
+			return err
+		}
+		return do(b, ctx, rng, s)
+	}
+}
+
 // while kills a process, calls f after a time, and starts it.
 func (p *process) while(ctx context.Context, d time.Duration, f func() error) error {
 	p.kill()
@@ -222,11 +244,7 @@ func (b *bench) deleteFolder(ctx context.Context, rng *rand.Rand) error {
 	return b.lose(ctx, b.processes[nodeName(rng.IntN(b.nodes))], rng)
 }
 
-func (b *bench) damageFile(ctx context.Context, rng *rand.Rand) error {
-	s, err := b.shard(ctx, rng)
-	if err != nil {
-		return err
-	}
+func (b *bench) damageFile(ctx context.Context, rng *rand.Rand, s shardlog.Shard) error {
 	p := b.processes[s.Replicas[rng.IntN(len(s.Replicas))]]
 	return p.while(ctx, b.hold(rng)/2, func() error {
 		b.reborn(p)
@@ -304,11 +322,7 @@ func (b *bench) storeSnapshot(ctx context.Context, node, shard string) error {
 	return nil
 }
 
-func (b *bench) damageSnapshot(ctx context.Context, rng *rand.Rand) error {
-	s, err := b.shard(ctx, rng)
-	if err != nil {
-		return err
-	}
+func (b *bench) damageSnapshot(ctx context.Context, rng *rand.Rand, s shardlog.Shard) error {
 	list, err := b.snapshots(ctx, &s)
 	if err != nil || len(list) < 2 {
 		return err // it has been split
@@ -321,11 +335,7 @@ func (b *bench) damageSnapshot(ctx context.Context, rng *rand.Rand) error {
 	return b.lose(ctx, b.processes[s.Replicas[rng.IntN(len(s.Replicas))]], rng)
 }
 
-func (b *bench) deleteSnapshots(ctx context.Context, rng *rand.Rand) error {
-	s, err := b.shard(ctx, rng)
-	if err != nil {
-		return err
-	}
+func (b *bench) deleteSnapshots(ctx context.Context, rng *rand.Rand, s shardlog.Shard) error {
 	list, err := b.snapshots(ctx, &s)
 	if err != nil {
 		return err
@@ -374,11 +384,7 @@ func (b *bench) fillDisk(ctx context.Context, rng *rand.Rand) error {
 	return os.Remove(path)
 }
 
-func (b *bench) moveReplica(ctx context.Context, rng *rand.Rand) error {
-	s, err := b.shard(ctx, rng)
-	if err != nil {
-		return err
-	}
+func (b *bench) moveReplica(ctx context.Context, rng *rand.Rand, s shardlog.Shard) error {
 	from := s.Replicas[rng.IntN(len(s.Replicas))]
 	to := ""
 	for i := range b.nodes {
@@ -406,11 +412,7 @@ func (b *bench) moveReplica(ctx context.Context, rng *rand.Rand) error {
 // mostShards bounds the splits.
 const mostShards = 5
 
-func (b *bench) splitShard(ctx context.Context, rng *rand.Rand) error {
-	s, err := b.shard(ctx, rng)
-	if err != nil {
-		return err
-	}
+func (b *bench) splitShard(ctx context.Context, rng *rand.Rand, s shardlog.Shard) error {
 	return again(ctx, func() error {
 		m, err := b.log.Map(ctx)
 		if err != nil || m.Shard(s.ID) == nil || len(m.Shards) == mostShards && len(m.Splits) == 0 {
@@ -423,11 +425,7 @@ func (b *bench) splitShard(ctx context.Context, rng *rand.Rand) error {
 
 // damageLog overwrites a part of a server's copy of a log while that is down. The others have it, but if the
 // damaged one becomes the leader, the log may lack messages: nodes say so.
-func (b *bench) damageLog(ctx context.Context, rng *rand.Rand) error {
-	s, err := b.shard(ctx, rng)
-	if err != nil {
-		return err
-	}
+func (b *bench) damageLog(ctx context.Context, rng *rand.Rand, s shardlog.Shard) error {
 	i := rng.IntN(b.serverCount)
 	b.servers.Kill(i)
 	defer b.servers.Restart(i)
@@ -469,11 +467,7 @@ func (b *bench) recoverLost(ctx context.Context) error {
 	return err
 }
 
-func (b *bench) loseLog(ctx context.Context, rng *rand.Rand) error {
-	s, err := b.shard(ctx, rng)
-	if err != nil {
-		return err
-	}
+func (b *bench) loseLog(ctx context.Context, rng *rand.Rand, s shardlog.Shard) error {
 	down := ""
 	if rng.IntN(2) == 0 { // it has less than the others, and its log is lost
 		down = s.Replicas[rng.IntN(len(s.Replicas))]

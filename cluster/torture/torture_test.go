@@ -79,7 +79,6 @@ var controls = []control{
 		},
 		after: func(b *bench) error { b.links.set("n0", state{}); return nil }},
 	{name: "row", want: "replicas differ", after: deleteRow},
-	{name: "asynchronous", want: "a write is lost", repeat: true, before: syncLater, after: losePower},
 }
 
 // control plays a round with a fault that has to be found.
@@ -184,18 +183,6 @@ func (f *front) stale(w http.ResponseWriter, r *http.Request) {
 	r.Header.Del(gateway.Sequence)
 	f.pass(w, r, 1)
 }
-
-// syncLater has the servers sync each second only what they have acknowledged.
-func syncLater(b *bench) {
-	for i := range b.serverCount {
-		b.servers.Kill(i)
-		b.servers.Configure(i, "1s")
-		b.servers.Restart(i)
-	}
-}
-
-// losePower is the fault, and the check without what comes after a loss.
-func losePower(b *bench) error { return b.losePower(b.host.ctx, b.random("power", 0)) }
 
 // deleteRow deletes a row from the file of one replica.
 func deleteRow(b *bench) error {
