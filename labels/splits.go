@@ -14,6 +14,19 @@ type Fold struct {
 	Train, Test []int
 }
 
+// Sample returns n rows of the test part, evenly spread, since files have similar rows next to each other; all if it
+// has fewer.
+func (f *Fold) Sample(n int) []int {
+	if n >= len(f.Test) {
+		return f.Test
+	}
+	out := make([]int, n)
+	for i := range out {
+		out[i] = f.Test[i*len(f.Test)/n]
+	}
+	return out
+}
+
 // KFold divides n rows into k parts whose sizes differ by at most one, by a permutation that
 // depends on the seed alone. Each part is the test part of one fold. O(n·k).
 //

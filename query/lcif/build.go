@@ -144,7 +144,7 @@ func CrossValidation(rows *vector.CSR, sets *labels.Matrix, live []int, o CVOpti
 			}
 			try := test
 			if o.Rows > 0 {
-				try = try[:min(len(try), (i+1)*o.Rows/o.Folds-i*o.Rows/o.Folds)]
+				try = fold.Sample((i+1)*o.Rows/o.Folds - i*o.Rows/o.Folds)
 			}
 			part.Queries, part.Truth, part.Rows = labels.SelectRows(rows, try), sets.Select(try), try
 			out.Parts = append(out.Parts, part)

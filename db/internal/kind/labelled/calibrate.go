@@ -42,7 +42,7 @@ func (d *Rows) Calibrate(timer *kind.Timer, seed uint64, o labels.CalibrateOptio
 		scores, tested := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}, []int(nil)
 		for i, f := range folds[:parts] {
 			report(i, parts)
-			test := d.placed(f.Test[:min(len(f.Test), MostHeldOut)])
+			test := d.placed(f.Sample(MostHeldOut))
 			s, err := score(d.placed(f.Train), test)
 			if err != nil {
 				return err
