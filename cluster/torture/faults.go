@@ -250,26 +250,34 @@ func (b *bench) damageFile(ctx context.Context, rng *rand.Rand, s shardlog.Shard
 		b.reborn(p)
 		path := filepath.Join(p.files(), s.ID+".anndb")
 		kinds := []uint16{0, 1, 3, 5, 18, 19, 19} // of blocks (codec/FORMAT.md): of rows, and of an index
-		kind := kinds[rng.IntN(len(kinds))]
-		if kind > 0 {
-			n, err := clustertest.DamageBlocks(path, kind)
-			b.say("damage %d blocks of kind %d of shard %s on %s", n, kind, s.ID, p.name)
+		rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+		for _, kind := range kinds { // the first that the file has; all have what is without a kind
+			n, err := 1, error(nil)
+			if kind == 0 {
+				err = overwrite(path)
+			} else {
+				n, err = clustertest.DamageBlocks(path, kind)
+			}
 			if errors.Is(err, os.ErrNotExist) { // a part of a split, or it is restored
 				return nil
 			}
-			return err
+			if err != nil || n > 0 {
+				b.say("damage the file of shard %s on %s, %d blocks of kind %d", s.ID, p.name, n, kind)
+				return err
+			}
 		}
-		b.say("damage the file of shard %s on %s", s.ID, p.name)
-		w, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if errors.Is(err, os.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		_, err = w.WriteAt(make([]byte, 20_000), 100)
-		return errors.Join(err, w.Close())
+		return nil
 	})
+}
+
+// overwrite damages what a file begins with.
+func overwrite(path string) error {
+	w, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = w.WriteAt(make([]byte, 20_000), 100)
+	return errors.Join(err, w.Close())
 }
 
 // snapshots has two snapshots of a shard stored, so that the log is cut, and returns them.

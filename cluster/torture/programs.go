@@ -63,6 +63,24 @@ const syncedAttribute = "user.synced"
 
 // build builds a program, the package pkg, with the patches.
 func (b *bench) build(ctx context.Context, name, pkg string) (program string, err error) {
+	program = filepath.Join(b.folder, name)
+	args := []string{"build", fmt.Sprintf("-race=%v", b.race), "-o", program}
+	if !b.plain {
+		overlay, err := b.patch(ctx)
+		if err != nil {
+			return "", err
+		}
+		args = append(args, "-overlay", overlay)
+	}
+	out, err := exec.CommandContext(ctx, "go", append(args, pkg)...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w: %s", pkg, err, out)
+	}
+	return program, nil
+}
+
+// patch writes the changed files of the standard library, and the list of them.
+func (b *bench) patch(ctx context.Context) (overlay string, err error) {
 	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {
 		return "", err
@@ -88,20 +106,11 @@ func (b *bench) build(ctx context.Context, name, pkg string) (program string, er
 		}
 	}
 	body, err := json.Marshal(map[string]any{"Replace": files})
-	overlay := filepath.Join(b.folder, "overlay.json")
-	if err == nil {
-		err = os.WriteFile(overlay, body, 0o600)
-	}
 	if err != nil {
 		return "", err
 	}
-	program = filepath.Join(b.folder, name)
-	out, err := exec.CommandContext(ctx, "go", "build", fmt.Sprintf("-race=%v", b.race), "-overlay", overlay, "-o",
-		program, pkg).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build %s: %w: %s", pkg, err, out)
-	}
-	return program, nil
+	overlay = filepath.Join(b.folder, "overlay.json")
+	return overlay, os.WriteFile(overlay, body, 0o600)
 }
 
 // cutUnsynced cuts the blocks of logs in a folder to what was synced of them. Other files, and the blocks before

@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/anndb/anndb/cluster/clustertest"
 	"github.com/anndb/anndb/cluster/gateway"
 	"github.com/anndb/anndb/db"
 )
@@ -36,7 +39,7 @@ func folder(t *testing.T) string {
 // TestTorture plays a few rounds, and has the bench find what it must find.
 func TestTorture(t *testing.T) {
 	o := &options{seed: 3, rounds: 2, length: 2 * time.Second, nodes: 3, serverCount: 1, out: t.Output()}
-	o.folder = folder(t)
+	o.folder, o.plain = folder(t), testing.Short()
 	if !testing.Short() {
 		o.rounds, o.nodes, o.serverCount = 6, 4, 3
 	}
@@ -57,6 +60,58 @@ func TestTorture(t *testing.T) {
 			t.Errorf("%s: the bench says %v, want %q", c.name, err, c.want)
 		}
 		t.Logf("%s: %v", c.name, err)
+	}
+}
+
+// TestPower: of what a server has acknowledged, a loss of power leaves all if the server syncs each message, and not
+// all if it syncs later.
+func TestPower(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a patched server; run without -short")
+	}
+	b := &bench{options: options{folder: folder(t)}}
+	program, err := b.build(t.Context(), "nats-server", serverPackage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const sent = 200
+	left := func(interval string) uint64 {
+		s := clustertest.StartWith(t, 1, &clustertest.Options{Program: program})
+		js := s.JetStream()
+		s.Kill(0)
+		s.Configure(0, interval)
+		s.Restart(0)
+		c := jetstream.StreamConfig{Name: "log", Subjects: []string{"log"}}
+		must(t, again(t.Context(), func() error { _, err := js.CreateStream(t.Context(), c); return err }))
+		for range sent {
+			_, err := js.Publish(t.Context(), "log", []byte("acknowledged"))
+			must(t, err)
+		}
+		s.Kill(0)
+		must(t, cutUnsynced(s.Store(0)))
+		s.Restart(0)
+		var info *jetstream.StreamInfo
+		must(t, again(t.Context(), func() error {
+			stream, err := js.Stream(t.Context(), "log")
+			if err == nil {
+				info, err = stream.Info(t.Context())
+			}
+			return err
+		}))
+		return info.State.Msgs
+	}
+	if n := left("always"); n != sent {
+		t.Errorf("%d of %d messages are left that were synced", n, sent)
+	}
+	if n := left("2m"); n == sent {
+		t.Errorf("all %d messages are left that were not synced", n)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
