@@ -22,9 +22,9 @@ var (
 	recalls  = [2]float64{0.8, 0.9}
 )
 
-// result is what was measured of one system on one set. Macro F1 is over all declared labels, with 0/0 = 0 and, as
-// Mulan and the papers have it, 1; F1 is that of rows, RareF1 the mean of labels with under five training rows that
-// occur in test rows. CalibrationError is nil without probabilities.
+// result is what was measured of one system on one set. Macro F1 is over all declared labels, with 0/0 = 0
+// and, as Mulan and the papers have it, 1; F1 is that of rows, RareF1 the mean of labels with under five
+// training rows that occur in test rows. CalibrationError is nil without probabilities.
 type result struct {
 	job
 	Accuracy, F1, MicroF1, MacroF1, MulanMacroF1 float64
@@ -69,19 +69,24 @@ func (r *result) fill(s *set, a answers) error {
 func rareF1(truth, sets *labels.Matrix, rows []int) float64 {
 	sum, n := 0., 0.
 	for l, count := range rows {
-		right, found, hits := truth.Column(l), sets.Column(l), 0
+		right, found := truth.Column(l), sets.Column(l)
 		if count == 0 || count > 4 || len(right) == 0 {
 			continue
 		}
-		for _, row := range found {
-			if _, ok := slices.BinarySearch(right, row); ok {
-				hits++
-			}
-		}
-		sum += 2 * float64(hits) / float64(len(right)+len(found))
+		sum += 2 * float64(common(right, found)) / float64(len(right)+len(found))
 		n++
 	}
 	return sum / max(1, n)
+}
+
+// common returns how many numbers two ascending lists share.
+func common(a, b []uint32) (n int) {
+	for _, x := range a {
+		if _, ok := slices.BinarySearch(b, x); ok {
+			n++
+		}
+	}
+	return n
 }
 
 // labelRows returns the number of training rows of each label.
@@ -99,13 +104,7 @@ func deliver(truth, sets *labels.Matrix) (d delivered) {
 		if len(truth.Row(i)) == 0 {
 			continue
 		}
-		hits := 0
-		for _, l := range truth.Row(i) {
-			if _, ok := slices.BinarySearch(sets.Row(i), l); ok {
-				hits++
-			}
-		}
-		share := float64(hits) / float64(len(truth.Row(i)))
+		share := float64(common(truth.Row(i), sets.Row(i))) / float64(len(truth.Row(i)))
 		sum, square, n = sum+share, square+share*share, n+1
 	}
 	d = delivered{Recall: sum / max(1, n), Size: sets.Cardinality()}

@@ -6,6 +6,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -91,9 +92,16 @@ func New(name string, c Cluster, o *Options) *Gateway {
 	g.o.Deadline = cmp.Or(g.o.Deadline, 10*time.Second)
 	g.o.MaxBehind = cmp.Or(g.o.MaxBehind, 10_000)
 	if g.o.HTTP == nil {
-		g.o.HTTP = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
+		g.o.HTTP = Caller(nil)
 	}
 	return g
+}
+
+// Caller returns a client that calls nodes, and checks their certificates by trust; nil is that of the system.
+func Caller(trust *tls.Config) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		MaxIdleConnsPerHost: 64, DisableCompression: true, TLSClientConfig: trust,
+	}}
 }
 
 // view is what is known of the cluster.

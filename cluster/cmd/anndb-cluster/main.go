@@ -147,9 +147,7 @@ func (a *app) trust() (*tls.Config, error) {
 // http returns what nodes are called by.
 func (a *app) http() (*http.Client, error) {
 	trust, err := a.trust()
-	return &http.Client{Transport: &http.Transport{
-		MaxIdleConnsPerHost: 64, DisableCompression: true, TLSClientConfig: trust,
-	}}, err
+	return gateway.Caller(trust), err
 }
 
 // print prints a value as JSON.
