@@ -199,6 +199,18 @@ func TestSlowSnapshot(t *testing.T) {
 	if err := c.GetSnapshot(ctx, &s, &w); err != nil || w.size != 2<<20 {
 		t.Errorf("%d bytes: %v", w.size, err)
 	}
+	// Of 40 parts at most 32 are sent before the servers have stored them, and a message says that they have.
+	s.Sequence++
+	if err := c.PutSnapshot(t.Context(), &s, bytes.NewReader(make([]byte, 10<<20))); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := servers.JetStream().Stream(t.Context(), "OBJ_anndb_a_snapshots")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := stream.GetLastMsgForSubject(t.Context(), "$O.anndb_a_snapshots.C.pace"); err != nil || len(m.Data) > 0 {
+		t.Errorf("%+v, %v", m, err)
+	}
 }
 
 // TestMapChanges has several writers change the map at the same time.

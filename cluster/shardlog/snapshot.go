@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -43,19 +44,43 @@ func (c *Cluster) PutSnapshot(ctx context.Context, s *Snapshot, backup io.Reader
 		return err
 	}
 	o := jetstream.ObjectMeta{Name: s.name(), Opts: &jetstream.ObjectMetaOptions{ChunkSize: 256 << 10}}
-	_, err = store.Put(ctx, o, fullReader{backup})
+	_, err = store.Put(ctx, o, &paced{r: backup, pause: func() error { return c.pace(ctx) }})
 	return failure(err, "store snapshot "+s.name())
 }
 
-// fullReader fills what it reads into: Put makes a message of each Read, and fails if 4,000 are not acknowledged.
-type fullReader struct{ r io.Reader }
+// paceParts is how many parts of a snapshot, each a message, the servers may not have stored yet.
+const paceParts = 32
 
-func (f fullReader) Read(p []byte) (int, error) {
-	n, err := io.ReadFull(f.r, p)
+// paced fills what it reads into, since Put makes a message of each Read. It pauses after paceParts of them: Put
+// waits for no acknowledgements, and the servers refuse messages when too many are waiting.
+type paced struct {
+	r     io.Reader
+	parts int
+	pause func() error
+}
+
+func (p *paced) Read(b []byte) (int, error) {
+	if p.parts++; p.parts%paceParts == 0 {
+		if err := p.pause(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := io.ReadFull(p.r, b)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = io.EOF
 	}
 	return n, err
+}
+
+// pace returns once the servers have stored all that this connection has sent for snapshots: an empty message
+// among their parts, which replaces the one before, is stored after these.
+func (c *Cluster) pace(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*patience)
+	defer cancel()
+	m := nats.NewMsg("$O." + c.store("_snapshots") + ".C.pace")
+	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+	_, err := c.js.PublishMsg(ctx, m)
+	return err
 }
 
 // Snapshots returns the snapshots of a shard, the newest first.
