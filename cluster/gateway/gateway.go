@@ -305,6 +305,18 @@ func (c *call) check(r route) (err error) {
 // name returns the name of the collection of the path.
 func (c *call) name() string { return c.r.PathValue("collection") }
 
+// flag returns a parameter of the address that is true or false.
+func (c *call) flag(name string) (bool, error) {
+	switch value := c.r.URL.Query().Get(name); value {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, fmt.Errorf("%w: %s=%.20q, want true or false", db.ErrInvalid, name, value)
+	}
+}
+
 // decode decodes a body of JSON.
 func (c *call) decode(into any) error {
 	body, err := c.body()

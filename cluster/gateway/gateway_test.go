@@ -317,6 +317,9 @@ func TestTokenOfSplit(t *testing.T) {
 	b.view = shardlog.Map{Shards: halves}
 	b.changed.Broadcast()
 	b.mu.Unlock()
+	for _, id := range []string{"node-a", "node-b"} {
+		b.nodes[id].wait(t.Context(), 1)
+	}
 	b.nodes["node-0-0"].down.Store(true) // the gateway still has the map before
 	answer, body := b.send(t, "POST", "/v1/files/c/collections/rows/count", "{}")
 	if answer.StatusCode != http.StatusOK || answer.Header.Get(gateway.Missing) != "" {
@@ -405,6 +408,11 @@ func TestReplicas(t *testing.T) {
 			t.Fatalf("%d hits", len(found.Hits))
 		}
 	}
+	late := []string{gateway.Sequence, b.view.Shards[0].ID + ":1=1000000"}
+	answer, body := b.send(t, "GET", "/v1/files/c/collections/rows", "", late...)
+	if answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "has applied message 1000000") {
+		t.Fatalf("%s %s", answer.Status, body)
+	}
 	first := b.nodes[b.view.Shards[0].Replicas[0]]
 	first.delay.Store(int64(time.Minute))
 	begin := time.Now()
@@ -426,7 +434,7 @@ func TestReplicas(t *testing.T) {
 	is(t, err, wire.ErrUnavailable)
 
 	path := "/v1/files/c/collections/rows/search?partial=true"
-	answer, body := b.send(t, "POST", path, `{"vector":[3],"k":20}`)
+	answer, body = b.send(t, "POST", path, `{"vector":[3],"k":20}`)
 	var out wire.Result
 	must(t, json.Unmarshal([]byte(body), &out))
 	missing := answer.Header.Get(gateway.Missing)
@@ -581,6 +589,7 @@ func TestRefused(t *testing.T) {
 		{"POST", coll + "/search", `{"vector":[1,2]}`, "invalid", nil},
 		{"POST", coll + "/search", `{"vector":[1],"where":"n ="}`, "invalid", nil},
 		{"POST", coll + "/search?all=1", `{"vector":[1]}`, "invalid", nil},
+		{"POST", coll + "/search?partial=yes", `{"vector":[1]}`, "invalid", nil},
 		{"POST", coll + "/search", `{"vector":[1],"x":1}`, "invalid_json", nil},
 		{"POST", coll + "/search", `{"vector":[1]}`, "wrong_type", []string{"Content-Type", "text/plain"}},
 		{"POST", coll + "/search", `{"vector":[1]}`, "invalid", []string{gateway.Sequence, "x"}},

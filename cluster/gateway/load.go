@@ -30,12 +30,12 @@ func (c *call) load() error {
 		return fmt.Errorf("%w: %.100q, want %s", wire.ErrType, t, wire.Lines)
 	}
 	op := wire.Put
-	switch insert := c.r.URL.Query().Get("insert"); insert {
-	case "", "false":
-	case "true":
+	insert, err := c.flag("insert")
+	if err != nil {
+		return err
+	}
+	if insert {
 		op = wire.Insert
-	default:
-		return fmt.Errorf("%w: insert=%.20q, want true or false", db.ErrInvalid, insert)
 	}
 	info, err := c.info(c.name())
 	if err != nil {

@@ -94,8 +94,11 @@ func (c *call) grouped(where *filter.Filter, f func(*group.Group) error) error {
 	if err := c.checkName(); err != nil {
 		return err
 	}
+	partial, err := c.flag("partial")
+	if err != nil {
+		return err
+	}
 	var missing []string
-	partial := c.r.URL.Query().Get("partial") == "true"
 	for {
 		var parts []group.Part
 		for i := range c.view.Shards {

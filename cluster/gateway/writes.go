@@ -307,7 +307,7 @@ func (c *call) built(s *shardlog.Shard, n uint64) error {
 		return node.Applied{Known: true, Error: e.Error}, e.Ended, err
 	})
 	if err == nil && out.Error != nil {
-		return out.Error
+		return fmt.Errorf("shard %s: %w", s.ID, out.Error)
 	}
 	return err
 }

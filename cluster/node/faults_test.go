@@ -334,7 +334,7 @@ func TestMoveAndSplit(t *testing.T) {
 	defer killer.Stop()
 	check(operate.Split(ctx, ns.c, "0b"))
 	check(operate.Move(ctx, ns.c, "0bb", "", "n0"))
-	check(operate.Leave(ctx, ns.c, "0bb", "n2"))
+	check(operate.Remove(ctx, ns.c, "0bb", "n2"))
 	close(stop)
 	writer.Wait()
 	m, err := ns.c.Map(ctx)
@@ -367,8 +367,8 @@ func TestMoveAndSplit(t *testing.T) {
 	}
 	for _, err := range []error{
 		operate.Move(ctx, ns.c, "none", "n0", "n1"), operate.Move(ctx, ns.c, "0a", "n2", "n2"),
-		operate.Move(ctx, ns.c, "0a", "n0", "n1"),
-		operate.Split(ctx, ns.c, "none"), operate.Leave(ctx, ns.c, "0a", "n2"),
+		operate.Move(ctx, ns.c, "0a", "n0", "n1"), operate.Move(ctx, ns.c, "0a", "", "none"),
+		operate.Split(ctx, ns.c, "none"), operate.Remove(ctx, ns.c, "0a", "n2"),
 	} {
 		if err == nil {
 			t.Error("no error")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,7 +18,7 @@ const every = 100 * time.Millisecond
 
 // Move has a node take the place of another one as a replica of a shard: it copies the shard, and once it has
 // all that the log had when it began to follow it, the other one leaves. An empty from only adds a replica.
-// If the context ends before, the move continues when Move is called again.
+// If the context ends before, the move continues when Move is called again; Remove takes it back.
 func Move(ctx context.Context, c *shardlog.Cluster, shard, from, to string) error {
 	_, err := c.Change(ctx, func(m *shardlog.Map) error {
 		s := m.Shard(shard)
@@ -31,6 +32,9 @@ func Move(ctx context.Context, c *shardlog.Cluster, shard, from, to string) erro
 		case inSplit(m, shard):
 			return fmt.Errorf("shard %s: it is being split", shard)
 		case !slices.Contains(s.Joining, to):
+			if err := await(ctx, c, to); err != nil {
+				return fmt.Errorf("shard %s: %w", shard, err)
+			}
 			s.Joining = append(s.Joining, to)
 		}
 		return nil
@@ -48,7 +52,7 @@ func Move(ctx context.Context, c *shardlog.Cluster, shard, from, to string) erro
 			st.Sequence >= st.Last, nil
 	})
 	if err != nil {
-		return fmt.Errorf("shard %s: node %s does not become a replica: %w", shard, to, err)
+		return fmt.Errorf("shard %s: node %s does not become a replica (call again, or remove it): %w", shard, to, err)
 	}
 	_, err = c.Change(ctx, func(m *shardlog.Map) error {
 		s := m.Shard(shard)
@@ -62,8 +66,23 @@ func Move(ctx context.Context, c *shardlog.Cluster, shard, from, to string) erro
 	return err
 }
 
-// Leave removes a replica of a shard.
-func Leave(ctx context.Context, c *shardlog.Cluster, shard, node string) error {
+// await waits until a node runs, which may have been started just now.
+func await(ctx context.Context, c *shardlog.Cluster, node string) error {
+	ctx, cancel := context.WithTimeout(ctx, shardlog.Lease/2)
+	defer cancel()
+	var known []string
+	err := until(ctx, c, func(_ *shardlog.Map, nodes map[string]shardlog.NodeInfo) (bool, error) {
+		known = slices.Sorted(maps.Keys(nodes))
+		return slices.Contains(known, node), nil
+	})
+	if err != nil {
+		return fmt.Errorf("node %q does not run, but %q do: %w", node, known, err)
+	}
+	return nil
+}
+
+// Remove removes a replica of a shard, or a node that is joining.
+func Remove(ctx context.Context, c *shardlog.Cluster, shard, node string) error {
 	_, err := c.Change(ctx, func(m *shardlog.Map) error {
 		s := m.Shard(shard)
 		if s == nil || !s.On(node) {

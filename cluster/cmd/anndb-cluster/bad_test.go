@@ -92,7 +92,8 @@ func newBadBed(t *testing.T) *badBed {
 	good := b.write("good", func(*config) {})
 	run(t, good, "init", "a", "--shards", "1", "--replicas", "1")
 	b.start("-c", good, "gateway", "--listen", at)
-	b.node = []string{"-c", good, "node", "a", filepath.Join(b.folder, "a"), "--listen", "127.0.0.1:0"}
+	b.node = []string{"-c", good, "node", "a", filepath.Join(b.folder, "a"), "--listen",
+		fmt.Sprint("127.0.0.1:", clustertest.Port(t))}
 	return b
 }
 
@@ -118,7 +119,13 @@ func TestBadInput(t *testing.T) {
 	end()
 	other := b.write("other", func(c *config) { c.Cluster = "other" })
 	run(t, other, "init", "a", "--shards", "1", "--replicas", "1")
-	b.fails("another cluster: folder", append([]string{"-c", other}, b.node[2:]...)...)
+	b.fails("another cluster: folder", "-c", other, "node", "a", b.node[4], "--listen", "127.0.0.1:0")
+	typo := filepath.Join(b.folder, "typo.json")
+	must(t, os.WriteFile(typo, []byte(`{"cluster": "bad", "tokn": "secret"}`), 0o600))
+	b.fails("tokn", "-c", typo, "status")
+	b.fails(`node "b" does not run, but ["a"] do`, "-c", good, "move", "0", "b")
+	b.fails("end it, or use another name", "-c", good, "node", "a", filepath.Join(b.folder, "b"), "--listen", "127.0.0.1:0")
+	b.fails("only replica", "-c", good, "remove", "0", "a")
 	b.fails("want at most", "-c", good, "import", "docs", b.store(200_000))
 	b.check()
 }

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/anndb/anndb/cluster/node"
 	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/wire"
 	"github.com/anndb/anndb/server"
 )
 
@@ -45,6 +47,7 @@ type commands struct {
 	Predict   predictCmd   `cmd:"" help:"Predict labels."`
 	Count     countCmd     `cmd:"" help:"Count rows."`
 	Move      moveCmd      `cmd:"" help:"Give a replica of a shard to another node."`
+	Remove    removeCmd    `cmd:"" help:"Take a shard off a node that has it, or that it moves to."`
 	Rebalance rebalanceCmd `cmd:"" help:"Move replicas off nodes that are down, and to nodes with fewer."`
 	Split     splitCmd     `cmd:"" help:"Divide a shard into two."`
 	Recover   recoverCmd   `cmd:"" help:"Give a shard whose log is lost a new one."`
@@ -86,7 +89,7 @@ func (a *app) load(path string) error {
 	a.path = path
 	body, err := os.ReadFile(path)
 	if err == nil {
-		err = json.Unmarshal(body, &a.config)
+		err = wire.Unmarshal(body, &a.config)
 	}
 	if err != nil {
 		return fmt.Errorf("configuration (anndb-cluster up makes one, -c names it): %w", err)
@@ -229,6 +232,9 @@ func (c *nodeCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if err := c.alone(a.ctx, log); err != nil {
+		return err
+	}
 	n, err := node.Start(a.ctx, log, &node.Options{
 		ID: c.ID, Folder: c.Folder, Address: c.Address, Token: a.Token, HTTP: caller, Logger: a.log,
 		Handlers: func(file func(string) *db.DB) map[string]http.Handler {
@@ -245,6 +251,20 @@ func (c *nodeCmd) Run(a *app) error {
 		return err
 	}
 	return nil
+}
+
+// alone returns once no other process is the node: one that was killed seems to be for the time of a lease.
+func (c *nodeCmd) alone(ctx context.Context, log *shardlog.Cluster) error {
+	for end := time.Now().Add(shardlog.Lease + time.Second); ; time.Sleep(shardlog.Lease / 50) {
+		nodes, err := log.Nodes(ctx)
+		other := slices.IndexFunc(nodes, func(n shardlog.NodeInfo) bool { return n.ID == c.ID && n.Address != c.Address })
+		switch {
+		case err != nil || other < 0:
+			return err
+		case time.Now().After(end):
+			return fmt.Errorf("node %q runs at %s (end it, or use another name)", c.ID, nodes[other].Address)
+		}
+	}
 }
 
 // gatewayCmd runs a gateway.

@@ -13,6 +13,7 @@ import (
 	"github.com/anndb/anndb/cluster/operate"
 	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/wire"
 )
 
 // with calls f with a connection to the log.
@@ -35,6 +36,18 @@ type moveCmd struct {
 func (c *moveCmd) Run(a *app) error {
 	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
 		return operate.Move(ctx, log, c.Shard, c.From, c.To)
+	})
+}
+
+// removeCmd removes a replica.
+type removeCmd struct {
+	Shard string `arg:""`
+	Node  string `arg:"" help:"The node that has a replica, or is joining."`
+}
+
+func (c *removeCmd) Run(a *app) error {
+	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
+		return operate.Remove(ctx, log, c.Shard, c.Node)
 	})
 }
 
@@ -96,14 +109,16 @@ func (c *backupCmd) Run(a *app) error {
 		if err := os.Mkdir(c.Folder, 0o700); err != nil {
 			return err
 		}
+		var made []string
 		for _, s := range m.Shards {
+			made = append(made, s.ID+".anndb")
 			n, err := a.backup(ctx, &s, nodes, filepath.Join(c.Folder, s.ID+".anndb"))
 			if err != nil {
 				return fmt.Errorf("shard %s: %w", s.ID, err)
 			}
 			fmt.Fprintf(a.out, "shard %s: %d bytes\n", s.ID, n)
 		}
-		return nil
+		return writeJSON(filepath.Join(c.Folder, completeName), made)
 	})
 }
 
@@ -135,25 +150,30 @@ func (a *app) backup(
 	return n, errors.Join(err, w.Sync(), w.Close())
 }
 
+// completeName is the file of a backup that is written last: the names of the others.
+const completeName = "complete.json"
+
 // restoreCmd stores the collections of a backup.
 type restoreCmd struct {
 	Folder string `arg:"" help:"That of a backup, also of a cluster with other shards."`
 }
 
 func (c *restoreCmd) Run(a *app) error {
-	paths, err := filepath.Glob(filepath.Join(c.Folder, "*.anndb"))
-	if err == nil && len(paths) == 0 {
-		err = fmt.Errorf("no files *.anndb in %s", c.Folder)
+	var names []string
+	body, err := os.ReadFile(filepath.Join(c.Folder, completeName))
+	if err == nil {
+		err = wire.Unmarshal(body, &names)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%s is no complete backup of a cluster: %w", c.Folder, err)
 	}
 	f, err := a.file()
 	if err != nil {
 		return err
 	}
 	present := map[string]bool{}
-	for _, path := range paths {
+	for _, name := range names {
+		path := filepath.Join(c.Folder, name)
 		if err := restore(a, f, path, present); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}

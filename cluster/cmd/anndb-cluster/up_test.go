@@ -144,9 +144,17 @@ func TestUp(t *testing.T) {
 	run(t, other, "restore", backup)
 	folder = other
 	check()
+	if err := os.Remove(filepath.Join(backup, "complete.json")); err != nil {
+		t.Fatal(err)
+	}
+	again, out := command(t, "-c", folder, "restore", backup)
+	if err := again.Run(); err == nil || !strings.Contains(out.String(), "no complete backup") {
+		t.Errorf("%v: %s", err, out)
+	}
 	run(t, folder, "split", "0")
 	check()
-	run(t, folder, "move", "1", "node-1", "--from", "node-4")
+	run(t, folder, "move", "1", "node-1")
+	run(t, folder, "remove", "1", "node-4")
 	check()
 	await(t, folder, func(string) bool { // of three shards on four nodes, none is on node-4
 		return strings.Contains(run(t, folder, "rebalance", "--dry-run"), " node-4 --from node-1\n")
