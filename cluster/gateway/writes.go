@@ -236,11 +236,11 @@ func (c *call) publish(s *shardlog.Shard, id string, m *shardlog.Message) (n uin
 		return 0, err
 	}
 	unknown := false
-	for {
+	for wait := retryTime; ; wait = min(2*wait, 8*retryTime) {
 		n, err = c.g.cluster.Publish(c.ctx, s, id, m)
 		if errors.Is(err, shardlog.ErrUnknown) || unknown && errors.Is(err, shardlog.ErrUnreachable) {
 			unknown = true // until it is sent again
-			if pause(c.ctx, retryTime) == nil {
+			if pause(c.ctx, wait) == nil {
 				continue
 			}
 			return 0, fmt.Errorf("%w: whether the log of shard %s has the write: %w", db.ErrUnknownState, s.ID, err)

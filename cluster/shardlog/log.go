@@ -74,9 +74,9 @@ func (c *Cluster) DeleteLog(ctx context.Context, s *Shard) error {
 	return failure(err, "delete the log of shard "+s.ID)
 }
 
-// ackTime is how long the servers may take to store a small message. A leader that has ended does not answer, and
-// the next one knows nothing of what was sent to it.
-const ackTime = 5 * time.Second
+// ackTime is how long the servers may take to store a small message before it is sent again. A leader that has ended
+// does not answer, and the next one knows nothing of what was sent to it.
+const ackTime = time.Second
 
 // Publish appends a message to the log of a shard, and returns its sequence once a majority of the servers
 // has it. A message with the id of one of the last two minutes (Window) is not appended again: its sequence
@@ -106,7 +106,10 @@ func (c *Cluster) Publish(ctx context.Context, s *Shard, id string, m *Message) 
 	if !sent || !errors.Is(failed, ErrUnreachable) && !errors.Is(failed, context.Canceled) {
 		return 0, failed
 	}
-	if _, err := c.js.Stream(ctx, c.stream(s)); errors.Is(err, jetstream.ErrStreamNotFound) {
+	// Without a leader nobody takes the message, and nobody answers here.
+	limited, stop := context.WithTimeout(ctx, ackTime/4)
+	defer stop()
+	if _, err := c.js.Stream(limited, c.stream(s)); errors.Is(err, jetstream.ErrStreamNotFound) {
 		return 0, fmt.Errorf("%w: shard %s: there is no stream %s", ErrLogLost, s.ID, c.stream(s))
 	}
 	return 0, fmt.Errorf("%w: %s: %w", ErrUnknown, what, err)
@@ -121,9 +124,9 @@ type Log struct {
 
 // OpenLog opens the log of a shard. Errors: ErrLogLost if there is none, or another one than the map has, ErrDrops.
 func (c *Cluster) OpenLog(ctx context.Context, s *Shard) (*Log, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	stream, err := c.js.Stream(ctx, c.stream(s))
+	stream, err := ask(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+		return c.js.Stream(ctx, c.stream(s))
+	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, fmt.Errorf("%w: shard %s: there is no stream %s", ErrLogLost, s.ID, c.stream(s))
 	}
@@ -167,9 +170,7 @@ func (l *Log) Bytes(ctx context.Context) (uint64, error) {
 }
 
 func (l *Log) info(ctx context.Context) (*jetstream.StreamInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	info, err := l.stream.Info(ctx)
+	info, err := ask(ctx, func(ctx context.Context) (*jetstream.StreamInfo, error) { return l.stream.Info(ctx) })
 	if err != nil {
 		return nil, failure(err, "the log of shard "+l.s.ID)
 	}
@@ -192,9 +193,7 @@ func (l *Log) Check(ctx context.Context, applied uint64, mark Mark) (last uint64
 	case applied < first: // it has been purged
 		return last, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	msg, err := l.stream.GetMsg(ctx, applied)
+	msg, err := l.message(ctx, applied)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound): // purged since
 		return last, nil
@@ -205,6 +204,12 @@ func (l *Log) Check(ctx context.Context, applied uint64, mark Mark) (last uint64
 			l.s.ID, applied)
 	}
 	return last, nil
+}
+
+func (l *Log) message(ctx context.Context, sequence uint64) (*jetstream.RawStreamMsg, error) {
+	return ask(ctx, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+		return l.stream.GetMsg(ctx, sequence)
+	})
 }
 
 // Purge removes the messages up to a sequence.
@@ -255,7 +260,7 @@ func (c *Cluster) Find(ctx context.Context, s *Shard, id string) (sequence uint6
 	first, last, err := l.State(ctx)
 	for sequence = last; err == nil && sequence >= first; sequence-- {
 		var msg *jetstream.RawStreamMsg
-		if msg, err = l.stream.GetMsg(ctx, sequence); err != nil {
+		if msg, err = l.message(ctx, sequence); err != nil {
 			break
 		}
 		if msg.Header.Get(jetstream.MsgIDHeader) == id {
@@ -281,10 +286,12 @@ func (l *Log) Read(ctx context.Context, after uint64, f func([]Entry) error) err
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// A consumer without state: what it has not delivered when its server ends is read by another one.
-	consumer, err := l.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
-		AckPolicy:     jetstream.AckNonePolicy,
-		MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute, MaxDeliver: 1,
+	consumer, err := ask(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+		return l.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
+			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
+			AckPolicy:     jetstream.AckNonePolicy,
+			MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute, MaxDeliver: 1,
+		})
 	})
 	if err != nil {
 		return failure(err, "read the log of shard "+l.s.ID)
@@ -357,9 +364,11 @@ func (l *Log) batch(ctx context.Context, after *uint64, arrived <-chan jetstream
 				return nil, fmt.Errorf("%w: shard %s: message %d does not arrive, the log has %d", ErrUnreachable,
 					l.s.ID, *after+1, behind)
 			}
-			if _, last, err := l.State(ctx); err == nil {
+			limited, cancel := context.WithTimeout(ctx, answerTime)
+			if _, last, err := l.State(limited); err == nil {
 				behind = last
 			}
+			cancel()
 			continue
 		case msg, ok = <-arrived:
 		}

@@ -204,16 +204,18 @@ const staleness = 3 * time.Second
 
 // readMap returns the map as one of the servers has it, which may be behind the others.
 func (c *Cluster) readMap(ctx context.Context) (m Map, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	st, err := c.stores(ctx)
-	if err != nil {
-		return m, err
-	}
-	e, err := st.maps.Get(ctx, mapKey)
+	e, err := ask(ctx, func(ctx context.Context) (jetstream.KeyValueEntry, error) {
+		st, err := c.stores(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return st.maps.Get(ctx, mapKey)
+	})
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
 		return m, c.missing()
+	case errors.Is(err, ErrNoCluster):
+		return m, err
 	case err != nil:
 		return m, failure(err, "read the map")
 	}
@@ -345,14 +347,14 @@ func (c *Cluster) Announce(ctx context.Context, n *NodeInfo) error {
 	if err != nil {
 		return err
 	}
-	_, err = st.nodes.Put(ctx, "node."+n.ID, body)
+	_, err = ask(ctx, func(ctx context.Context) (uint64, error) { return st.nodes.Put(ctx, "node."+n.ID, body) })
 	return failure(err, "announce node "+n.ID)
 }
 
 // Nodes returns the nodes that have announced themselves during the last Lease, by the clock of the servers.
-func (c *Cluster) Nodes(ctx context.Context) ([]NodeInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+func (c *Cluster) Nodes(ctx context.Context) ([]NodeInfo, error) { return ask(ctx, c.nodes) }
+
+func (c *Cluster) nodes(ctx context.Context) ([]NodeInfo, error) {
 	st, err := c.stores(ctx)
 	if err != nil {
 		return nil, err

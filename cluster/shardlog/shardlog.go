@@ -53,8 +53,26 @@ const Window = 2 * time.Minute
 // Lease is the time after which a node that does not announce itself is not listed.
 const Lease = 10 * time.Second
 
-// patience bounds calls without a deadline of their own.
-const patience = 10 * time.Second
+// patience bounds calls without a deadline of their own, and answerTime one question of them: a server that has
+// ended or stopped does not answer, and until the others have elected another leader they drop questions.
+const (
+	patience   = 10 * time.Second
+	answerTime = time.Second
+)
+
+// ask calls f, which may be repeated, until there is an answer, for patience at most.
+func ask[T any](ctx context.Context, f func(context.Context) (T, error)) (out T, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		limited, cancel := context.WithTimeout(ctx, answerTime)
+		out, err = f(limited)
+		cancel()
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return out, err
+		}
+	}
+}
 
 // Options selects the servers and the cluster.
 type Options struct {
@@ -103,7 +121,7 @@ func Connect(ctx context.Context, o *Options) (*Cluster, error) {
 	}
 	options := []nats.Option{
 		nats.Name(cmp.Or(o.Client, "anndb")), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond),
-		nats.Timeout(5 * time.Second), nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2),
+		nats.Timeout(5 * time.Second), nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2),
 		nats.ReconnectBufSize(-1), // what cannot be sent is an error, not a message that is sent later
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			c.o.Logger.Warn("connection to the log", "error", err)

@@ -32,9 +32,10 @@ type options struct {
 	folder      string
 	faults      []string // names, empty for all
 	race        bool
-	other       string // another version of the program, of half of the nodes and a gateway
-	mount       bool   // a node has a disk of its own, if the user may mount one
-	plain       bool   // programs are built without patches, which takes less time
+	other       string        // another version of the program, of half of the nodes and a gateway
+	mount       bool          // a node has a disk of its own, if the user may mount one
+	plain       bool          // programs are built without patches, which takes less time
+	load        time.Duration // of a phase of measure
 	out         io.Writer
 }
 

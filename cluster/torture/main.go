@@ -2,6 +2,10 @@
 // read, moves and splits its shards, and checks what the clients were told.
 //
 //	go run ./torture [-seed S] [-rounds N] [-length D] [-faults LIST] [-folder DIR] [-race] [-other PATH] [-list]
+//	go run ./torture -load D [-folder DIR]
+//
+// The second form measures how long reads and writes at a fixed rate take while the cluster changes, each kind of
+// change for the time D at least.
 //
 // One seed decides what each actor does. The exit code is 1 if something was lost or wrong; the folder of the
 // processes is kept then.
@@ -29,6 +33,7 @@ func main() {
 	only := flag.String("faults", "", "names of the faults to choose from, with commas; empty means all")
 	flag.BoolVar(&o.race, "race", false, "build the processes with the race detector")
 	flag.StringVar(&o.other, "other", "", "an anndb-cluster of another version, for half of the nodes and a gateway")
+	flag.DurationVar(&o.load, "load", 0, "measure reads and writes for so long while each kind of change happens")
 	list := flag.Bool("list", false, "print the faults instead")
 	flag.Parse()
 	if *list {
@@ -45,7 +50,11 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, &o); err != nil {
+	do := run
+	if o.load > 0 {
+		do = measure
+	}
+	if err := do(ctx, &o); err != nil {
 		fmt.Println("torture: FAILED:", err)
 		os.Exit(1)
 	}
