@@ -14,5 +14,6 @@
 //
 // learned by dual coordinate descent with shrinking (Hsieh and others 2008, algorithms 1 and 2), where each
 // row has one feature more, of value 1, for the offset. Small weights are dropped. The weights of a node are
-// stored by feature, so that one pass over the features of a query scores all children.
+// stored by feature, so that one pass over the features of a query scores all children. The score of a label
+// is the product of the logistic functions of the margins on its path, those of nodes to a power below 1.
 package labeltree

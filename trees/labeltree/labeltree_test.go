@@ -163,11 +163,11 @@ func naive(m *Model, x vector.Sparse) map[uint32]float64 {
 			for e, f := range x.Index {
 				margin += float64(x.Value[e]) * w[[3]int{node, c - int(m.ClassPtr[node]), int(f)}]
 			}
-			s := score / (1 + math.Exp(-slope*margin))
+			s := 1 / (1 + math.Exp(-slope*margin))
 			if node < m.Inner {
-				visit(int(m.Target[c]), s)
+				visit(int(m.Target[c]), score*math.Pow(s, nodePower))
 			} else {
-				out[m.Target[c]] = s
+				out[m.Target[c]] = score * s
 			}
 		}
 	}
@@ -351,7 +351,11 @@ func TestExplanationsAddUp(t *testing.T) {
 				if math.Abs(sum-step.Margin) > 1e-9 {
 					t.Fatalf("%+v: %g", step, sum)
 				}
-				score -= math.Log1p(math.Exp(-slope * step.Margin))
+				power := 1.0
+				if step.Node < m.Inner {
+					power = nodePower
+				}
+				score -= power * math.Log1p(math.Exp(-slope*step.Margin))
 			}
 			if math.Abs(math.Exp(score)-float64(s.Value[e])) > 1e-3*float64(s.Value[e]) {
 				t.Fatalf("score %g, explained %g", s.Value[e], math.Exp(score))

@@ -11,9 +11,12 @@ import (
 // DefaultBeam is the number of nodes of a level that a prediction follows.
 const DefaultBeam = 10
 
-// slope is that of the logistic function that turns a margin into a factor of a score. Scores of the levels
-// are multiplied, so it is the weight of a doubt at the root relative to one at a label.
+// slope is that of the logistic function that turns a margin into a factor of a score.
 const slope = 8
+
+// nodePower is the power of the factors of nodes. The margins of labels repeat most of the doubts of the nodes
+// above, which must not count twice.
+const nodePower = 0.4
 
 // Predictor predicts labels by a model. One goroutine may use it at a time; once its memory has grown it
 // allocates nothing.
@@ -78,13 +81,17 @@ func (p *Predictor) follow(x vector.Sparse, width, inner int) []place {
 // expand appends the children of a node with their scores.
 func (p *Predictor) expand(dst []place, b place, x vector.Sparse) []place {
 	first, _ := p.m.children(int(b.at))
+	power := 1.0
+	if int(b.at) < p.m.Inner {
+		power = nodePower
+	}
 	for c, margin := range p.score(int(b.at), x) {
 		// The logistic function of a margin far below zero is its exponential.
-		s := b.score - math.Log1p(math.Exp(-slope*float64(margin)))
+		s := -math.Log1p(math.Exp(-slope * float64(margin)))
 		if -slope*float64(margin) > 500 {
-			s = b.score + slope*float64(margin)
+			s = slope * float64(margin)
 		}
-		dst = append(dst, place{p.m.Target[first+c], s})
+		dst = append(dst, place{p.m.Target[first+c], b.score + power*s})
 	}
 	return dst
 }
