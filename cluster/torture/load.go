@@ -302,7 +302,7 @@ func (l *load) add(ctx context.Context) error {
 		err = operate.Move(ctx, l.b.log, s.ID, "", to)
 	}
 	if err == nil {
-		err = operate.Leave(ctx, l.b.log, s.ID, to)
+		err = operate.Remove(ctx, l.b.log, s.ID, to)
 	}
 	return errors.Join(err, l.forget(ctx, s.ID, to))
 }
