@@ -106,6 +106,13 @@ func (c Collection) PredictBatch(
 	work := par.Work{N: len(queries), Workers: o.Workers}
 	out, err := batch(ctx, c, work, func(st *state.Collection) (err error) {
 		s.Index = cmp.Or(o.Index, st.Entry.DefaultModel())
+		x, err := labelModel(ctx, st, o.Index)
+		if err != nil {
+			return err
+		}
+		if err = askProbabilities(x.Manifest, o, new(kind.LabelAsk)); err != nil {
+			return err
+		}
 		rows, err = decidedRows(ctx, st, o.Where)
 		return err
 	}, func(st *state.Collection, i int, to *Predictions) (err error) {

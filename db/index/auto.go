@@ -14,7 +14,8 @@ import (
 type Auto struct {
 	// Objective is the measure that LCIF is tuned for and sets are chosen by, micro F1 when empty. Members, their
 	// settings and weights are those of the least squared error.
-	Objective lcif.Objective `flag:"objective"`
+	Objective  lcif.Objective `flag:"objective"`
+	AllowEmpty bool           `json:",omitempty" flag:"allow-empty"` // else rows have at least their best label
 	// Time is the wall time of the build, two minutes when zero: what does not fit into it is not tried. Only
 	// if it cuts, two builds of equal rows with equal seeds may differ.
 	Time time.Duration `json:",omitempty" flag:"time" min:"0"`

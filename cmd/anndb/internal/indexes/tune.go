@@ -20,7 +20,7 @@ const labelModel = "labels"
 type Tune struct {
 	command.InCollection
 	Index    string `arg:"" optional:"" default:"labels"`
-	Kind     string `enum:"lcif,sbt,pt,at" default:"lcif" placeholder:"KIND"`
+	Kind     string `enum:"lcif,sbt,pt,at,auto-labels" default:"lcif" placeholder:"KIND"`
 	Settings int    `default:"10" want:"0"`
 
 	pairFlags `embed:"" group:"Searches of texts and vectors:"`
@@ -33,6 +33,7 @@ func (c *Tune) Prepare() {
 	c.flags, c.Plugins = optionflags.New(
 		optionflags.Source{Options: &index.LCIF{}, Kinds: kindLCIF, Without: []string{"Params", "Cut"}},
 		optionflags.Source{Options: &index.Trees{}, Kinds: treeKinds, Group: "Budgeted trees:"},
+		optionflags.Source{Options: &index.Auto{}, Kinds: kindAuto, Group: "Label models, several kinds together:"},
 	)
 }
 

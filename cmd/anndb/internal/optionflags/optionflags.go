@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -112,6 +113,8 @@ func (l leaf) field(i int) reflect.StructField {
 		}
 	case t.Kind() == reflect.Slice:
 		placeholder = "N,…"
+	case t == reflect.TypeFor[time.Duration]():
+		t, placeholder = reflect.PointerTo(t), "TIME"
 	case l.isSize():
 		t, placeholder = reflect.TypeFor[string](), "SIZE"
 	default:

@@ -25,8 +25,8 @@ type Predict struct {
 	Explain  bool
 	Evidence int `default:"5" want:"0"`
 
-	MinProbability float64 `want:"0 1"`
-	Recall         float64 `want:"0 1"`
+	MinProbability float64 `placeholder:"N" want:"0 1"`
+	Recall         float64 `placeholder:"N" want:"0 1"`
 }
 
 func (c *Predict) Run(a *command.App) error {

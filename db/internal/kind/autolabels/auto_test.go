@@ -240,9 +240,10 @@ func TestDegenerateRows(t *testing.T) {
 		want  string // in the error
 	}{
 		"no rows":                    {0, nil, "empty"},
-		"one row":                    {1, func(int) []string { return []string{"a"} }, "1 rows are too few"},
+		"one row":                    {1, func(int) []string { return []string{"a"} }, "want 2 rows or more"},
 		"no labels":                  {20, func(int) []string { return nil }, "has a label"},
 		"two rows":                   {2, func(i int) []string { return []string{fmt.Sprint(i)} }, ""},
+		"two rows of nothing alike":  {-2, func(i int) []string { return []string{fmt.Sprint(i)} }, ""},
 		"two rows of a label":        {2, func(int) []string { return []string{"a"} }, ""},
 		"one label on all rows":      {50, func(int) []string { return []string{"a"} }, ""},
 		"a label each row":           {40, func(i int) []string { return []string{fmt.Sprint(i)} }, ""},
@@ -251,8 +252,12 @@ func TestDegenerateRows(t *testing.T) {
 	} {
 		d := dbtest.OpenTemp(t, &db.Options{NoSync: true})
 		dbtest.Must(t, dbtest.Create(t.Context(), d, "docs", db.Schema{Sparse: true}))
+		apart := 1
+		if c.rows < 0 {
+			c.rows, apart = -c.rows, 2
+		}
 		for i := range c.rows {
-			r := db.Row{Key: fmt.Append(nil, i), Sparse: one(uint32(i % 7)), Labels: c.label(i)}
+			r := db.Row{Key: fmt.Append(nil, i), Sparse: one(uint32(i % 7 * apart)), Labels: c.label(i)}
 			dbtest.Must(t, dbtest.Put(d, "docs", r))
 		}
 		_, err := d.Collection("docs").Build(t.Context(), "auto", &index.Auto{}, nil)
@@ -275,6 +280,33 @@ func TestDegenerateRows(t *testing.T) {
 			t.Errorf("%s: unknown features: %+v, %v", name, unknown, err)
 		}
 		dbtest.Must(t, dbtest.Check(d))
+	}
+}
+
+// TestNoLabel: a row that is like those without labels has none, if that is allowed.
+func TestNoLabel(t *testing.T) {
+	for _, rows := range []int{20, 200} { // without probabilities and with
+		d := dbtest.OpenTemp(t, &db.Options{NoSync: true})
+		dbtest.Must(t, dbtest.Create(t.Context(), d, "docs", db.Schema{Sparse: true}))
+		for i := range rows {
+			r := db.Row{Key: fmt.Append(nil, i), Sparse: vector.Sparse{Index: []uint32{0, uint32(2 + i%2)}, Value: []float32{1, 1}}}
+			if i%2 == 0 || i%10 == 1 { // one in five of the others, too
+				r.Labels = []string{"even"}
+			}
+			dbtest.Must(t, dbtest.Put(d, "docs", r))
+		}
+		for _, allow := range []bool{false, true} {
+			c := d.Collection("docs")
+			_, err := c.Build(t.Context(), "auto", &index.Auto{AllowEmpty: allow}, nil)
+			dbtest.Must(t, err)
+			for feature, want := range map[uint32]bool{2: true, 3: !allow} {
+				q := db.Query{Sparse: vector.Sparse{Index: []uint32{0, feature}, Value: []float32{1, 1}}}
+				p, err := c.Predict(t.Context(), q, nil)
+				if err != nil || len(p.Labels) > 0 != want || p.Stats.NoEvidence {
+					t.Errorf("%d rows, empty sets %v, feature %d: %+v, %v", rows, allow, feature, p, err)
+				}
+			}
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -23,13 +24,14 @@ type weights [][buckets]float64
 // held holds the scores of members for the held-out rows, their calibration, and the pairs of row and label
 // to which any member gives a score.
 type held struct {
-	truth     *labels.Matrix
-	rows      []int // of each label
-	n         int   // number of training rows
-	objective lcif.Objective
-	curves    []curves   // of members
-	pairs     vector.CSR // without values
-	prob      [][]float32
+	truth      *labels.Matrix
+	rows       []int // of each label
+	n          int   // number of training rows
+	objective  lcif.Objective
+	allowEmpty bool
+	curves     []curves   // of members
+	pairs      vector.CSR // without values
+	prob       [][]float32
 }
 
 // curves map scores to probabilities, by bucket.
@@ -45,12 +47,12 @@ var uncalibrated = func() (c curves) {
 
 // newHeld calibrates members on their scores for the held-out rows, of all that there are to learn from.
 func newHeld(
-	truth *labels.Matrix, rows []int, n int, o lcif.Objective, scores []*vector.CSR,
+	truth *labels.Matrix, rows []int, n int, o *index.Auto, scores []*vector.CSR,
 ) (*held, error) {
-	h := &held{truth: truth, rows: rows, n: n, objective: o}
+	h := &held{truth: truth, rows: rows, n: n, objective: o.Objective, allowEmpty: o.AllowEmpty}
 	h.pairs = vector.CSR{Ptr: []uint64{0}, Cols: truth.Labels()}
 	for _, s := range scores {
-		c, err := labels.Calibrate(truth, s, rows, lcif.SetsBy(h.objective, h.n, false))
+		c, err := labels.Calibrate(truth, s, rows, h.sets())
 		if err != nil {
 			return nil, err
 		}
@@ -239,18 +241,26 @@ type blended struct {
 	value, loss float64
 }
 
+// sets returns how calibrations select sets.
+func (h *held) sets() labels.CalibrateOptions { return lcif.SetsBy(h.objective, h.n, h.allowEmpty) }
+
 // measure calibrates weighed probabilities and computes their objective.
 func (h *held) measure(w weights) (b blended, err error) {
 	scores := likely(h.compose(w))
 	b.weights = w
-	by := lcif.SetsBy(h.objective, h.n, false)
-	if b.calibration, err = labels.Calibrate(h.truth, scores, h.rows, by); err != nil {
+	if b.calibration, err = labels.Calibrate(h.truth, scores, h.rows, h.sets()); err != nil {
 		return b, err
 	}
-	if c := b.calibration; c != nil {
+	switch c := b.calibration; {
+	case c != nil:
 		scores, b.thresholds = c.Probabilities(scores, h.rows), c.Thresholds()
-	} else if b.thresholds, err = labels.SingleThreshold(scores, h.truth.Cardinality(), true); err != nil {
-		return b, err
+	case len(scores.Index) == 0: // no label of a held-out row can be learned from the others
+		b.thresholds = &labels.Thresholds{KeepTop: !h.allowEmpty}
+	default:
+		b.thresholds, err = labels.SingleThreshold(scores, h.truth.Cardinality(), !h.allowEmpty)
+		if err != nil {
+			return b, err
+		}
 	}
 	if o := h.objective; o >= lcif.PrecisionAt1 {
 		if c := b.calibration; c != nil {

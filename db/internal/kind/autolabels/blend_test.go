@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
@@ -62,7 +63,7 @@ func TestLeastError(t *testing.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		members := rapid.IntRange(1, 3).Draw(t, "members")
 		truth, rows, scores := scored(rng, 60, 1+rng.IntN(20), members)
-		h, err := newHeld(truth, rows, 1000, lcif.MicroF1, scores)
+		h, err := newHeld(truth, rows, 1000, &index.Auto{}, scores)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +134,7 @@ func TestChoose(t *testing.T) {
 		for range truth.Rows() {
 			noise.Append(vector.Sparse{Index: []uint32{0, 5, 11}, Value: []float32{rng.Float32(), rng.Float32(), rng.Float32()}})
 		}
-		h, err := newHeld(truth, rows, 1000, o, append(scores, noise))
+		h, err := newHeld(truth, rows, 1000, &index.Auto{Objective: o}, append(scores, noise))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +160,7 @@ func TestChoose(t *testing.T) {
 // TestFewRows: without enough rows for a calibration the best member is chosen by its scores.
 func TestFewRows(t *testing.T) {
 	truth, rows, scores := scored(rand.New(rand.NewPCG(8, 9)), 20, 6, 2)
-	h, err := newHeld(truth, rows, 1000, lcif.Accuracy, scores)
+	h, err := newHeld(truth, rows, 1000, &index.Auto{Objective: lcif.Accuracy}, scores)
 	if err != nil {
 		t.Fatal(err)
 	}

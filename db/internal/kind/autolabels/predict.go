@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
@@ -19,6 +20,7 @@ import (
 // model is a stored model in one generation.
 type model struct {
 	st        kind.Source
+	opts      *index.Auto
 	detail    *detail
 	members   []opened
 	labelRows []uint32 // by label
@@ -44,7 +46,7 @@ type scratch struct {
 
 // Open opens a model.
 func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
-	out := &model{st: st, detail: m.Segments[0].Own.(*detail)}
+	out := &model{st: st, opts: optionsOf(m), detail: m.Segments[0].Own.(*detail)}
 	for i := range out.detail.Parts {
 		p := &out.detail.Parts[i]
 		sub := member(m, p.Kind)
@@ -137,7 +139,7 @@ func (m *model) Predict(ctx context.Context, x vector.Sparse, o *kind.LabelAsk, 
 		s.found = s.found[:0]
 	}
 	for i, r := range s.found {
-		r.Predicted = i == 0 || r.Score >= m.detail.Cut
+		r.Predicted = i == 0 && !m.opts.AllowEmpty || r.Score >= m.detail.Cut
 		if !o.Wants(i, r.Predicted) {
 			break
 		}

@@ -154,7 +154,7 @@ func (t *tuner) prepare() error {
 	live, sets := t.data.Live, t.data.Sets
 	n := len(live)
 	if n < 2 {
-		return fmt.Errorf("%w: %d rows are too few to hold some out: want 2 or more", fail.Option, n)
+		return fmt.Errorf("%w: a model of several kinds holds rows out: want 2 rows or more, not %d", fail.Option, n)
 	}
 	k := 3
 	if n < manyFolds {
@@ -296,6 +296,8 @@ func (t *tuner) try(ctx context.Context, o index.Options) (*trial, error) {
 	case err == nil:
 	case ctx.Err() != nil:
 		return nil, err
+	case kind.Stopped(ctx):
+		x.info.Error = "interrupted"
 	case within.Err() != nil:
 		x.info.Error = "no time left"
 	case errors.Is(kind.AsParameter(err), fail.ErrInvalid), errors.Is(kind.AsParameter(err), fail.ErrUnsuitable):
@@ -383,7 +385,7 @@ func (t *tuner) measure(ctx context.Context, x *trial) error {
 	}
 	scores.Cols = t.truth.Labels()
 	x.scores = scores
-	h, err := newHeld(t.truth, t.counts, len(t.data.Live), t.opts.Objective, []*vector.CSR{scores})
+	h, err := newHeld(t.truth, t.counts, len(t.data.Live), &t.opts, []*vector.CSR{scores})
 	if err != nil {
 		return err
 	}
@@ -444,7 +446,7 @@ func (t *tuner) choose() (*learned, error) {
 	for _, x := range best {
 		scores = append(scores, x.scores)
 	}
-	h, err := newHeld(t.truth, t.counts, len(t.data.Live), t.opts.Objective, scores)
+	h, err := newHeld(t.truth, t.counts, len(t.data.Live), &t.opts, scores)
 	if err != nil {
 		return nil, err
 	}
@@ -454,7 +456,8 @@ func (t *tuner) choose() (*learned, error) {
 	}
 	l := &learned{
 		opts: index.Auto{
-			Objective: t.opts.Objective, Time: t.opts.Time, Memory: t.opts.Memory, Seed: t.opts.Seed,
+			Objective: t.opts.Objective, AllowEmpty: t.opts.AllowEmpty, Time: t.opts.Time, Memory: t.opts.Memory,
+			Seed: t.opts.Seed,
 		},
 		dead: t.data.Rows.Rows() - len(t.data.Live), deep: t.deep, rows: t.labelRows(),
 		calibration: choice.calibration, cut: float32(choice.thresholds.Single),

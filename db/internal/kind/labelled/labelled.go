@@ -101,7 +101,7 @@ func Read(
 	data.Rows.Cols = c.Dim
 	data.Sets, data.Names = b.Matrix(), b.Names()
 	if data.Sets.Labels() == 0 {
-		return nil, nil, fmt.Errorf("%w: no row of %q has a label", fail.Empty, c.Name)
+		return nil, nil, fmt.Errorf("%w: no row of %q has a label", fail.ErrUnsuitable, c.Name)
 	}
 	return data, data.Names, nil
 }

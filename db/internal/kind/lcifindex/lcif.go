@@ -57,7 +57,7 @@ func resolve(job *kind.Job, live int) (o options, err error) {
 	o.Folds = max(2, min(cmp.Or(o.Folds, 10), live))
 	o.TuneRows = cmp.Or(o.TuneRows, 10_000)
 	if live < 2 && (o.Params == nil || o.Cut != nil) {
-		return o, fmt.Errorf("%w: %d rows are too few to choose the parameters by cross-validation: want 2 or more",
+		return o, fmt.Errorf("%w: parameters are chosen by cross-validation: want 2 rows or more, not %d",
 			fail.Option, live)
 	}
 	if c := o.Cut; c != nil {
