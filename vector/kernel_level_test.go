@@ -15,17 +15,17 @@ var requireAll = flag.Bool("require-all-kernels", false,
 // atEachLevel runs f with every set of kernels forced in turn.
 func atEachLevel(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	for _, level := range levels {
-		t.Run(level.String(), func(t *testing.T) {
-			if !level.supported() {
+	for level, supported := range levels {
+		t.Run(level, func(t *testing.T) {
+			if !supported {
 				if *requireAll {
 					t.Fatalf("this processor lacks %v", level)
 				}
 				fmt.Fprintf(os.Stderr, "SKIPPED %s: this processor lacks %v\n", t.Name(), level)
 				t.SkipNow()
 			}
-			level.force(t)
-			if KernelName() != level.String() {
+			force(t, level)
+			if KernelName() != level {
 				t.Fatalf("the active kernels are %s", KernelName())
 			}
 			f(t)
@@ -35,12 +35,12 @@ func atEachLevel(t *testing.T, f func(t *testing.T)) {
 
 // benchEachLevel is atEachLevel for benchmarks.
 func benchEachLevel(b *testing.B, f func(b *testing.B)) {
-	for _, level := range levels {
-		b.Run(level.String(), func(b *testing.B) {
-			if !level.supported() {
+	for level, supported := range levels {
+		b.Run(level, func(b *testing.B) {
+			if !supported {
 				b.Skipf("this processor lacks %v", level)
 			}
-			level.force(b)
+			force(b, level)
 			f(b)
 		})
 	}
