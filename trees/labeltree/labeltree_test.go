@@ -175,6 +175,23 @@ func naive(m *Model, x vector.Sparse) map[uint32]float64 {
 	return out
 }
 
+// followed returns the labels below the nodes with at least a share of the score of the best node, in a model of two
+// levels.
+func followed(m *Model, x vector.Sparse, share float64) (out []uint32) {
+	var factors []float64
+	for _, margin := range NewPredictor(m).score(0, x) {
+		factors = append(factors, math.Pow(1/(1+math.Exp(-slope*float64(margin))), nodePower))
+	}
+	for c, f := range factors {
+		if f >= share*slices.Max(factors) {
+			first, end := m.children(1 + c)
+			out = append(out, m.Target[first:end]...)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 func TestPredictionsByTheirDefinition(t *testing.T) {
 	for _, p := range []Params{{}, {Flat: 20}, {Flat: 20, Prune: -1, C: 10}} {
 		x, sets := drawn(rand.New(rand.NewPCG(1, 1)), 600, 150, 60)
@@ -185,7 +202,8 @@ func TestPredictionsByTheirDefinition(t *testing.T) {
 		pr := NewPredictor(m)
 		for i := range 50 {
 			want := naive(m, x.Row(i))
-			var all, some, few vector.Sparse
+			var all, some, few, near vector.Sparse
+			pr.leastShare = 0
 			pr.Predict(x.Row(i), m.Nodes(), 0, &all)
 			for e, l := range all.Index {
 				if w := want[l]; math.Abs(float64(all.Value[e])-w) > 1e-3*w+1e-9 || e > 0 && l <= all.Index[e-1] {
@@ -207,6 +225,12 @@ func TestPredictionsByTheirDefinition(t *testing.T) {
 			best := labels.Rank(nil, some, 5)
 			if got := labels.Rank(nil, few, 10); !slices.Equal(got, best) {
 				t.Fatalf("row %d: %v of 5 labels, want %v", i, got, best)
+			}
+			// Nodes of a small share of the best one are left out.
+			pr.leastShare = 0.3
+			pr.Predict(x.Row(i), m.Nodes(), 0, &near)
+			if m.Inner > 0 && !slices.Equal(near.Index, followed(m, x.Row(i), 0.3)) {
+				t.Fatalf("row %d: labels %v of near nodes", i, near.Index)
 			}
 		}
 	}

@@ -10,10 +10,6 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// hardBeam is the number of nodes of a level that a row is a negative of because the levels above lead to
-// them.
-const hardBeam = 6
-
 // node is a node while the tree is learned.
 type node struct {
 	labels   []uint32   // below it
@@ -293,7 +289,7 @@ func (l *learner) append(n *node, features []uint32, found []classifier) error {
 // lead finds the nodes of a level that the levels above lead each row to.
 func (l *learner) lead(ctx context.Context, level []node) error {
 	first := l.m.Nodes()
-	led := make([][hardBeam]int32, len(l.Rows))
+	led := make([][DefaultBeam]int32, len(l.Rows))
 	work := par.Work{N: len(l.Rows), Grain: 64, Workers: l.Workers}
 	err := par.Ranges(ctx, work, func() func(lo, hi int) error {
 		p := NewPredictor(l.m)
@@ -302,7 +298,7 @@ func (l *learner) lead(ctx context.Context, level []node) error {
 				for k := range led[i] {
 					led[i][k] = -1
 				}
-				for k, b := range p.follow(l.X.Row(l.Rows[i]), hardBeam, first) {
+				for k, b := range p.follow(l.X.Row(l.Rows[i]), DefaultBeam, first) {
 					led[i][k] = int32(int(b.at) - first)
 				}
 			}

@@ -8,8 +8,12 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// DefaultBeam is the number of nodes of a level that a prediction follows.
+// DefaultBeam is the largest number of nodes of a level that a prediction follows.
 const DefaultBeam = 10
+
+// leastShare is the least score of a node that is followed, as a share of the best one of its level: labels
+// below others are as good as never among the best ones.
+const leastShare = 0.05
 
 // slope is that of the logistic function that turns a margin into a factor of a score.
 const slope = 8
@@ -22,6 +26,7 @@ const nodePower = 0.4
 // allocates nothing.
 type Predictor struct {
 	m          *Model
+	leastShare float64
 	margins    []float32
 	beam, next []place
 	found      []place
@@ -39,9 +44,9 @@ func compare(a, b place) int {
 }
 
 // NewPredictor returns a predictor.
-func NewPredictor(m *Model) *Predictor { return &Predictor{m: m} }
+func NewPredictor(m *Model) *Predictor { return &Predictor{m: m, leastShare: leastShare} }
 
-// Predict appends the labels of the nodes that a beam of some width ends at, ascending, with their scores
+// Predict appends the labels of the nodes that a beam of at most some width ends at, ascending, with their scores
 // between 0 and 1; of more than most labels those of the highest scores, all if most is 0. Labels whose score
 // is too small for a float32 are left out. Features of x that the model does not know are ignored.
 // O(levels · width · (features of x · log features of a node + weights)).
@@ -73,6 +78,10 @@ func (p *Predictor) follow(x vector.Sparse, width, inner int) []place {
 		}
 		slices.SortFunc(p.next, compare)
 		p.next = p.next[:min(len(p.next), max(width, 1))]
+		least := p.next[0].score + math.Log(p.leastShare)
+		for p.next[len(p.next)-1].score < least {
+			p.next = p.next[:len(p.next)-1]
+		}
 		p.beam, p.next = p.next, p.beam
 	}
 	return p.beam
