@@ -392,6 +392,36 @@ func TestReadYourWrites(t *testing.T) {
 	must(t, <-done)
 }
 
+// TestReadWhileWriting: a read does not wait for a write that is not acknowledged yet.
+func TestReadWhileWriting(t *testing.T) {
+	b := newBed(t, 1, 2, &gateway.Options{Deadline: time.Second})
+	ctx := t.Context()
+	c, err := b.file.Create(ctx, "rows", db.Schema{Dim: 1})
+	must(t, err)
+	must(t, c.Put(ctx, db.Row{Key: []byte("k"), Vector: []float32{1}}))
+	for id := range b.nodes {
+		b.hold(id, true)
+	}
+	done := make(chan error)
+	go func() { done <- c.Put(ctx, db.Row{Key: []byte("k"), Vector: []float32{2}}) }()
+	for n := 0; n < 3; { // the log has it
+		b.mu.Lock()
+		n = len(b.logs["0"])
+		b.mu.Unlock()
+	}
+	time.Sleep(50 * time.Millisecond) // and the gateway knows it
+	if row, err := c.Get(ctx, []byte("k")); err != nil || row.Vector[0] != 1 {
+		t.Errorf("%v, %v", row.Vector, err)
+	}
+	for id := range b.nodes {
+		b.hold(id, false)
+	}
+	must(t, <-done)
+	if row, err := c.Get(ctx, []byte("k")); err != nil || row.Vector[0] != 2 {
+		t.Errorf("%v, %v", row.Vector, err)
+	}
+}
+
 // TestReplicas asks replicas that are slow, down, and gone.
 func TestReplicas(t *testing.T) {
 	b := newBed(t, 2, 2, &gateway.Options{Deadline: 2 * time.Second})

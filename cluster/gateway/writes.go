@@ -113,6 +113,9 @@ func (c *call) commit(in *wire.Transaction) ([]string, error) {
 			}
 			continue
 		}
+		if err == nil && logged {
+			c.g.acknowledge(s, n)
+		}
 		if err != nil || logged {
 			return nil, err
 		}
@@ -268,10 +271,14 @@ func (c *call) publish(s *shardlog.Shard, id string, m *shardlog.Message) (n uin
 		return 0, fmt.Errorf("%w: the log of shard %s: %w", wire.ErrUnavailable, s.ID, err)
 	}
 	c.note(node.LogOf(s), n)
-	c.g.mu.Lock()
-	defer c.g.mu.Unlock()
-	c.g.seen.Raise(node.LogOf(s), n)
 	return n, nil
+}
+
+// acknowledge has all reads of the gateway see a message.
+func (g *Gateway) acknowledge(s *shardlog.Shard, n uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.seen.Raise(node.LogOf(s), n)
 }
 
 // applied waits until a majority of the replicas of a shard has applied a message, and returns what became of
@@ -284,9 +291,11 @@ func (c *call) applied(s *shardlog.Shard, n uint64) (out node.Applied, err error
 		}
 		return a, a.Applied >= n, err
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return out, err
+	}
+	c.g.acknowledge(s, n)
+	switch {
 	case !out.Known:
 		return out, fmt.Errorf("%w: shard %s has applied sequence %d, and its result is forgotten", db.ErrUnknownState,
 			s.ID, n)

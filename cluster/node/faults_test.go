@@ -327,7 +327,12 @@ func TestMoveAndSplit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	began := time.Now()
 	check(operate.Move(ctx, ns.c, "0", "n0", "n2"))
+	// Gateways that do not know it yet may read for 3 s, unless the test was slow.
+	if _, err := ns.rows(ctx, "n0", "0", 0); err != nil && time.Since(began) < 3*time.Second {
+		t.Errorf("the replica that has left: %v", err)
+	}
 	check(operate.Split(ctx, ns.c, "0"))
 	check(operate.Move(ctx, ns.c, "0a", "n2", "n0"))
 	killer := time.AfterFunc(200*time.Millisecond, func() { ns.kill("n1"); ns.start("n1") })

@@ -54,12 +54,15 @@ type Node struct {
 
 	mu       sync.Mutex
 	replicas map[string]*replica
+	// leaving are replicas that the map does not have any more, which are read by gateways with an older one.
+	leaving map[string]*replica
 }
 
 // Start starts a node of an existing cluster. Errors: shardlog.ErrNoCluster, shardlog.ErrCluster if the
 // folder is one of another cluster or node.
 func Start(ctx context.Context, c *shardlog.Cluster, o *Options) (*Node, error) {
-	n := &Node{o: *o, c: c, replicas: map[string]*replica{}, changed: make(chan struct{}, 1)}
+	n := &Node{o: *o, c: c, replicas: map[string]*replica{}, leaving: map[string]*replica{}}
+	n.changed = make(chan struct{}, 1)
 	n.o.Logger = cmp.Or(o.Logger, slog.Default()).With("node", o.ID)
 	n.o.HTTP = cmp.Or(o.HTTP, http.DefaultClient)
 	n.o.SnapshotMessages = cmp.Or(o.SnapshotMessages, 100_000)
@@ -193,11 +196,16 @@ func (n *Node) assign(m *shardlog.Map) {
 	}
 	for id, r := range n.replicas {
 		if _, ok := want[id]; !ok {
-			r.end()
 			delete(n.replicas, id)
+			n.leaving[id] = r
+			time.AfterFunc(leaveTime, func() { n.endLeaving(r) })
 		}
 	}
 	for id, d := range want {
+		if r := n.leaving[id]; r != nil { // it has come back
+			delete(n.leaving, id)
+			n.replicas[id] = r
+		}
 		if r := n.replicas[id]; r != nil {
 			r.set(d)
 			continue
@@ -205,6 +213,19 @@ func (n *Node) assign(m *shardlog.Map) {
 		n.replicas[id] = newReplica(n, d)
 	}
 	n.tell()
+}
+
+// leaveTime is how long a replica that has left is read, in which gateways read the map again.
+const leaveTime = 3 * time.Second
+
+// endLeaving ends a replica unless it has come back.
+func (n *Node) endLeaving(r *replica) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.leaving[r.id] == r {
+		delete(n.leaving, r.id)
+		r.end()
+	}
 }
 
 // tell has the node announced soon.
@@ -253,9 +274,16 @@ func (n *Node) replica(shard string) *replica {
 	return n.replicas[shard]
 }
 
+// reader returns the replica of a shard that answers reads, nil if the node has none.
+func (n *Node) reader(shard string) *replica {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return cmp.Or(n.replicas[shard], n.leaving[shard])
+}
+
 // File returns the open file of a shard that the node serves, nil if it serves none.
 func (n *Node) File(shard string) *db.DB {
-	if r := n.replica(shard); r != nil {
+	if r := n.reader(shard); r != nil {
 		if o, err := r.serving(); err == nil {
 			return o.file
 		}

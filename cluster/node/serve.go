@@ -99,7 +99,7 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	o.server.ServeHTTP(answering{w, n.replica(shard)}, r)
+	o.server.ServeHTTP(answering{w, n.reader(shard)}, r)
 }
 
 // answering is an answer from a file, which is replaced if the answer is that it is damaged.
@@ -142,7 +142,7 @@ func (n *Node) gated(h http.Handler) http.Handler {
 				fail(w, err)
 				return
 			}
-			w = answering{w, n.replica(shard)}
+			w = answering{w, n.reader(shard)}
 		}
 		h.ServeHTTP(w, r)
 	})
@@ -157,7 +157,7 @@ func (n *Node) gate(w http.ResponseWriter, r *http.Request, shard string) (*open
 	log, least := sequences.newest(shard)
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	rep := n.replica(shard)
+	rep := n.reader(shard)
 	if rep == nil {
 		return nil, fmt.Errorf("%w: shard %.40q is not on node %s", wire.ErrUnavailable, shard, n.o.ID)
 	}

@@ -39,6 +39,7 @@ type load struct {
 	acknowledged  []string
 	failures      map[string]bool
 	n             int
+	counting      bool // requests that are due now are in the samples
 }
 
 // sample are the times of requests in a phase, from when they were due. Those that failed are in it as well.
@@ -56,7 +57,8 @@ func (s *sample) at(share float64) time.Duration {
 	return s.times[min(int(share*float64(len(s.times))), len(s.times)-1)]
 }
 
-// phase is something that happens to the cluster again and again while it is under load.
+// phase is something that happens to the cluster again and again while it is under load. Requests count that are due
+// while it happens.
 type phase struct {
 	name   string
 	writes int // a second
@@ -78,7 +80,7 @@ var phases = []phase{
 }
 
 // measure prints how long reads and writes take in each phase, which lasts for the length at least, and checks that
-// no acknowledged write is lost and no answer wrong.
+// no acknowledged write is lost and no answer wrong. It compares with all quiet phases before.
 func measure(ctx context.Context, o *options) error {
 	o.plain, o.mount = true, false
 	b, err := start(ctx, o)
@@ -177,6 +179,7 @@ func (l *load) run(ctx context.Context, p phase) (times [2]sample, err error) {
 	l.reads, l.writes = sample{}, sample{}
 	working, stop := context.WithCancel(ctx)
 	var work sync.WaitGroup
+	l.count(p.do == nil)
 	begun := time.Now()
 	work.Go(func() { l.repeat(ctx, working, loadReads, &l.reads, l.read) })
 	work.Go(func() { l.repeat(ctx, working, p.writes, &l.writes, l.write) })
@@ -189,6 +192,20 @@ func (l *load) run(ctx context.Context, p phase) (times [2]sample, err error) {
 	return [2]sample{l.reads, l.writes}, err
 }
 
+// count decides whether requests count.
+func (l *load) count(yes bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counting = yes
+}
+
+// during calls f while requests count.
+func (l *load) during(f func() error) error {
+	l.count(true)
+	defer l.count(false)
+	return f()
+}
+
 // repeat makes requests at a rate until working ends, whether those before have been answered or not.
 func (l *load) repeat(ctx, working context.Context, rate int, s *sample, do func(context.Context, *rand.Rand) error) {
 	var requests sync.WaitGroup
@@ -199,10 +216,16 @@ func (l *load) repeat(ctx, working context.Context, rate int, s *sample, do func
 			break
 		}
 		rng := rand.New(rand.NewPCG(l.b.seed, rand.Uint64()))
+		l.mu.Lock()
+		counts := l.counting
+		l.mu.Unlock()
 		requests.Go(func() {
 			err := do(ctx, rng)
 			l.mu.Lock()
 			defer l.mu.Unlock()
+			if !counts && err == nil {
+				return
+			}
 			s.times = append(s.times, time.Since(due))
 			if err != nil {
 				s.failed++
@@ -299,7 +322,7 @@ func (l *load) widest(ctx context.Context) (s shardlog.Shard, other string, err 
 func (l *load) add(ctx context.Context) error {
 	s, to, err := l.widest(ctx)
 	if err == nil {
-		err = operate.Move(ctx, l.b.log, s.ID, "", to)
+		err = l.during(func() error { return operate.Move(ctx, l.b.log, s.ID, "", to) })
 	}
 	if err == nil {
 		err = operate.Remove(ctx, l.b.log, s.ID, to)
@@ -311,7 +334,7 @@ func (l *load) add(ctx context.Context) error {
 func (l *load) move(ctx context.Context) error {
 	s, to, err := l.widest(ctx)
 	if err == nil {
-		err = operate.Move(ctx, l.b.log, s.ID, s.Replicas[0], to)
+		err = l.during(func() error { return operate.Move(ctx, l.b.log, s.ID, s.Replicas[0], to) })
 	}
 	return errors.Join(err, l.forget(ctx, s.ID, s.Replicas[0]))
 }
@@ -323,15 +346,15 @@ func (l *load) forget(ctx context.Context, shard, node string) error {
 	})
 }
 
-// split splits a shard, until there are mostShards.
+// split splits a shard, until there are many.
 func (l *load) split(ctx context.Context) error {
 	m, err := l.b.log.Map(ctx)
-	if err != nil || len(m.Shards) >= mostShards {
+	if err != nil || len(m.Shards) >= 8 {
 		return errors.Join(err, pause(ctx, l.b.load/10))
 	}
 	s, _, err := l.widest(ctx)
 	if err == nil {
-		err = operate.Split(ctx, l.b.log, s.ID)
+		err = l.during(func() error { return operate.Split(ctx, l.b.log, s.ID) })
 	}
 	return err
 }
@@ -356,8 +379,10 @@ func (l *load) disturb(ctx context.Context, verb string) error {
 	if verb == "pause" {
 		begin, end = servers.Pause, servers.Resume
 	}
-	begin(i)
-	err = pause(ctx, 15*time.Second)
+	err = l.during(func() error {
+		begin(i)
+		return pause(ctx, 15*time.Second)
+	})
 	end(i)
 	return errors.Join(err, pause(ctx, 5*time.Second))
 }
