@@ -12,8 +12,9 @@ import (
 
 const buckets = labels.Buckets
 
-// The weights of members differ by bucket from ownWeights held-out rows on.
-const ownWeights = 500
+// The weights of a bucket are chosen by its labels and by all labels, which count like priorHits right ones:
+// few right labels say little, and a bucket may have none.
+const priorHits = 40
 
 // leastProbability is the least probability, by any member, of a pair that is weighed. Most pairs have less.
 const leastProbability = 1. / 500
@@ -167,12 +168,12 @@ func (m *moments) error(w []float64) (sum float64) {
 	return sum
 }
 
-// add adds the moments of other pairs.
-func (m *moments) add(other *moments) {
+// add adds the moments of other pairs, each as often as times says.
+func (m *moments) add(other *moments, times float64) {
 	for i := range m.hits {
-		m.hits[i] += other.hits[i]
+		m.hits[i] += times * other.hits[i]
 		for j := range m.hits {
-			m.product[i][j] += other.product[i][j]
+			m.product[i][j] += times * other.product[i][j]
 		}
 	}
 }
@@ -209,20 +210,20 @@ func (m *moments) least(members []int) (best []float64) {
 	return best
 }
 
-// byBucket returns the weights of members with the least squared error, and that error: own weights for each
-// bucket, or the same for all.
-func (h *held) byBucket(of *[buckets]moments, members []int, own bool) (out weights, e float64) {
+// byBucket returns the weights of members with the least squared error in each bucket and, as priorHits has it,
+// over all, and their error.
+func (h *held) byBucket(of *[buckets]moments, members []int) (out weights, e float64) {
 	n := len(h.prob)
 	all := newMoments(n)
 	for b := range of {
-		all.add(&of[b])
+		all.add(&of[b], 1)
 	}
+	times := priorHits / max(1, h.truth.Cardinality()*float64(h.truth.Rows()))
 	out = make(weights, n)
 	for b := range of {
-		from := &of[b]
-		if !own {
-			from = &all
-		}
+		from := newMoments(n)
+		from.add(&of[b], 1)
+		from.add(&all, times)
 		w := from.least(members)
 		for m, x := range w {
 			out[m][b] = x
@@ -288,7 +289,7 @@ func (h *held) choose(sets [][]int, gain float64) (blended, error) {
 	var best weights
 	least, size := 0., 0
 	for _, members := range sets {
-		w, e := h.byBucket(&of, members, h.truth.Rows() >= ownWeights)
+		w, e := h.byBucket(&of, members)
 		better := e < least
 		if len(members) > size {
 			better = e < least*(1+gain)
