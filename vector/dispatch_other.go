@@ -6,7 +6,7 @@ import "unsafe"
 
 // Without assembly every kernel is its reference.
 
-// KernelName returns the instruction set in use: "avx2" or "generic".
+// KernelName returns the instruction set in use: "avx512", "avx2" or "generic".
 func KernelName() string { return "generic" }
 
 func l2Squared(a, b []float32, n int) float32        { return l2SquaredGo(a[:n], b[:n]) }
@@ -38,6 +38,14 @@ func rotateSigns(x []float32, signs []uint64) { rotateSignsGo(x, signs) }
 func matVecBytes(m []int8, rows, stride int, x []uint8, out []int32) {
 	matVecBytesGo(m, rows, stride, x, out)
 }
+
+func wholeBytes(x []float32, out []uint8) bool { return wholeBytesGo(x, out) }
+
+func largestBits(x []float32) uint32 { return largestBitsGo(x) }
+
+func roundSixteens(x []float32, scale float32, out []int8) int32 { return roundBytesGo(x, scale, out) }
+
+func allFinite(x []float32) bool { return firstNotFinite(x) < 0 }
 
 // Prefetch hints that the bytes from p will be read soon. Without assembly it does
 // nothing.

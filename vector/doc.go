@@ -3,7 +3,7 @@
 // bounded heap that keeps the best k.
 //
 // Every kernel has a pure-Go reference that is always compiled. On amd64 the
-// package selects AVX2 versions at start; builds with the tag purego,
+// package selects AVX-512 or AVX2 versions at start; builds with the tag purego,
 // and other architectures, use the reference. All versions of the integer kernels
 // and of SketchScores return the same bits. Floating-point kernels sum in different
 // orders; each result is within
@@ -18,7 +18,8 @@
 //
 // No kernel reads past its vectors, and none allocates.
 //
-// The AVX2 kernels need AVX2, FMA and BMI2. The assembly is generated: change internal/asm and run go generate.
+// The AVX2 kernels need AVX2, FMA and BMI2; the AVX-512 kernels also need AVX-512 F,
+// BW, VL and DQ. The assembly is generated: change internal/asm and run go generate.
 package vector
 
 //go:generate go run ./internal/asm -out kernels_amd64.s -stubs kernels_amd64.go -pkg vector

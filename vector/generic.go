@@ -105,6 +105,17 @@ func sketchScoresGo(q []int16, scale float32, chunks []unsafe.Pointer, shift uin
 	}
 }
 
+// firstNotFinite returns the index of the first element that is NaN or infinite,
+// whose exponent is all ones, or -1.
+func firstNotFinite(x []float32) int {
+	for i, v := range x {
+		if math.Float32bits(v)&0x7f800000 == 0x7f800000 {
+			return i
+		}
+	}
+	return -1
+}
+
 // sketchEstimate returns norm - scale·dot. It rounds the product before the
 // subtraction, so that every kernel gives the same bits.
 func sketchEstimate(row []byte, dot int32, scale float32) float32 {

@@ -4,12 +4,15 @@ package vector
 
 import "testing"
 
-// levels are the sets of kernels in this build, and whether this processor can run them.
-var levels = map[string]bool{"generic": true, "avx2": avx2}
+// levels are the sets of kernels in this build.
+var levels = []instructions{genericSet, avx2Set, avx512Set}
 
-// force makes a set the active one until tb ends.
-func force(tb testing.TB, level string) {
-	before := avx2
-	avx2 = level == "avx2"
-	tb.Cleanup(func() { avx2 = before })
+// supported reports whether this processor can run the kernels of s.
+func (s instructions) supported() bool { return s <= detect() }
+
+// force makes s the active set until tb ends.
+func (s instructions) force(tb testing.TB) {
+	before := active
+	active = s
+	tb.Cleanup(func() { active = before })
 }

@@ -15,17 +15,17 @@ var requireAll = flag.Bool("require-all-kernels", false,
 // atEachLevel runs f with every set of kernels forced in turn.
 func atEachLevel(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	for level, supported := range levels {
-		t.Run(level, func(t *testing.T) {
-			if !supported {
+	for _, level := range levels {
+		t.Run(level.String(), func(t *testing.T) {
+			if !level.supported() {
 				if *requireAll {
 					t.Fatalf("this processor lacks %v", level)
 				}
 				fmt.Fprintf(os.Stderr, "SKIPPED %s: this processor lacks %v\n", t.Name(), level)
 				t.SkipNow()
 			}
-			force(t, level)
-			if KernelName() != level {
+			level.force(t)
+			if KernelName() != level.String() {
 				t.Fatalf("the active kernels are %s", KernelName())
 			}
 			f(t)
@@ -35,12 +35,12 @@ func atEachLevel(t *testing.T, f func(t *testing.T)) {
 
 // benchEachLevel is atEachLevel for benchmarks.
 func benchEachLevel(b *testing.B, f func(b *testing.B)) {
-	for level, supported := range levels {
-		b.Run(level, func(b *testing.B) {
-			if !supported {
+	for _, level := range levels {
+		b.Run(level.String(), func(b *testing.B) {
+			if !level.supported() {
 				b.Skipf("this processor lacks %v", level)
 			}
-			force(b, level)
+			level.force(b)
 			f(b)
 		})
 	}

@@ -83,6 +83,105 @@ func matVecBytesAVX2(m *int8, rows int, stride int, x *uint8, out *int32)
 //go:noescape
 func rotateSignsAVX2(x *float32, signs *uint64, n int)
 
+// l2SquaredAVX512 is the squared Euclidean distance of n floats.
+//
+//go:noescape
+func l2SquaredAVX512(a *float32, b *float32, n int) float32
+
+// dotAVX512 is the dot product of n floats.
+//
+//go:noescape
+func dotAVX512(a *float32, b *float32, n int) float32
+
+// l2MixedAVX512 is the squared Euclidean distance of n floats and n bytes.
+//
+//go:noescape
+func l2MixedAVX512(q *float32, row *uint8, n int) float32
+
+// dotMixedAVX512 is the dot product of n floats and n bytes.
+//
+//go:noescape
+func dotMixedAVX512(q *float32, row *uint8, n int) float32
+
+// l2SquaredUint8AVX512 is the squared Euclidean distance of n bytes, modulo 2^32.
+//
+//go:noescape
+func l2SquaredUint8AVX512(a *uint8, b *uint8, n int) uint32
+
+// dotTile6x4AVX512 is the 6 by 4·blocks dot products of vectors of dim floats,
+// stored in rows that lie stride floats apart.
+//
+//go:noescape
+func dotTile6x4AVX512(a *float32, b *float32, dim int, out *float32, stride int, blocks int)
+
+// dotTile1x8AVX512 is the 1 by 8·blocks dot products of vectors of dim floats,
+// stored in rows that lie stride floats apart.
+//
+//go:noescape
+func dotTile1x8AVX512(a *float32, b *float32, dim int, out *float32, stride int, blocks int)
+
+// dotTile1x4AVX512 is the 1 by 4·blocks dot products of vectors of dim floats,
+// stored in rows that lie stride floats apart.
+//
+//go:noescape
+func dotTile1x4AVX512(a *float32, b *float32, dim int, out *float32, stride int, blocks int)
+
+// dotTile1x1AVX512 is the 1 by 1·blocks dot products of vectors of dim floats,
+// stored in rows that lie stride floats apart.
+//
+//go:noescape
+func dotTile1x1AVX512(a *float32, b *float32, dim int, out *float32, stride int, blocks int)
+
+// sketchScores64AVX512 is SketchScores for sketches of 64 bytes.
+//
+//go:noescape
+func sketchScores64AVX512(q *int16, scale float32, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+
+// sketchScores128AVX512 is SketchScores for sketches of 128 bytes.
+//
+//go:noescape
+func sketchScores128AVX512(q *int16, scale float32, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+
+// packedScoresAVX512 is PackedScores.
+//
+//go:noescape
+func packedScoresAVX512(q *byte, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+
+// signScoresAVX512 is SignScores for at least four rows.
+//
+//go:noescape
+func signScoresAVX512(q *byte, width uint64, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+
+// matVecBytesAVX512 is MatVecBytes.
+//
+//go:noescape
+func matVecBytesAVX512(m *int8, rows int, stride int, x *uint8, out *int32)
+
+// rotateSignsAVX512 is RotateSigns, n a power of two of at least 256.
+//
+//go:noescape
+func rotateSignsAVX512(x *float32, signs *uint64, n int)
+
+// allFiniteAVX2 is whether none of n floats is a NaN or an infinity.
+//
+//go:noescape
+func allFiniteAVX2(x *float32, n int) bool
+
+// wholeBytesAVX2 is WholeBytes for a multiple of eight numbers.
+//
+//go:noescape
+func wholeBytesAVX2(x *float32, n int, out *uint8) bool
+
+// largestBitsAVX2 is the bits of the largest magnitude of n floats.
+//
+//go:noescape
+func largestBitsAVX2(x *float32, n int) uint32
+
+// roundSixteensAVX2 is roundBytes for a multiple of sixteen numbers.
+//
+//go:noescape
+func roundSixteensAVX2(x *float32, n int, scale float32, out *int8) int32
+
 // addRowsAVX2 is AddRows for n sums, a multiple of 32, and a number of rows.
 //
 //go:noescape

@@ -44,19 +44,31 @@ DATA wordOnes<>+0(SB)/8, $0x0001000100010001
 DATA wordOnes<>+8(SB)/8, $0x0001000100010001
 DATA wordOnes<>+16(SB)/8, $0x0001000100010001
 DATA wordOnes<>+24(SB)/8, $0x0001000100010001
-GLOBL wordOnes<>(SB), RODATA|NOPTR, $32
+DATA wordOnes<>+32(SB)/8, $0x0001000100010001
+DATA wordOnes<>+40(SB)/8, $0x0001000100010001
+DATA wordOnes<>+48(SB)/8, $0x0001000100010001
+DATA wordOnes<>+56(SB)/8, $0x0001000100010001
+GLOBL wordOnes<>(SB), RODATA|NOPTR, $64
 
 DATA lowNibbles<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
 DATA lowNibbles<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
 DATA lowNibbles<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
 DATA lowNibbles<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
-GLOBL lowNibbles<>(SB), RODATA|NOPTR, $32
+DATA lowNibbles<>+32(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA lowNibbles<>+40(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA lowNibbles<>+48(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA lowNibbles<>+56(SB)/8, $0x0f0f0f0f0f0f0f0f
+GLOBL lowNibbles<>(SB), RODATA|NOPTR, $64
 
 DATA byteOnes<>+0(SB)/8, $0x0101010101010101
 DATA byteOnes<>+8(SB)/8, $0x0101010101010101
 DATA byteOnes<>+16(SB)/8, $0x0101010101010101
 DATA byteOnes<>+24(SB)/8, $0x0101010101010101
-GLOBL byteOnes<>(SB), RODATA|NOPTR, $32
+DATA byteOnes<>+32(SB)/8, $0x0101010101010101
+DATA byteOnes<>+40(SB)/8, $0x0101010101010101
+DATA byteOnes<>+48(SB)/8, $0x0101010101010101
+DATA byteOnes<>+56(SB)/8, $0x0101010101010101
+GLOBL byteOnes<>(SB), RODATA|NOPTR, $64
 
 DATA bitSpread<>+0(SB)/8, $0x0000000000000000
 DATA bitSpread<>+8(SB)/8, $0x0101010101010101
@@ -89,22 +101,68 @@ DATA hadamardSigns<>+20(SB)/4, $0xbf800000
 DATA hadamardSigns<>+24(SB)/4, $0x3f800000
 DATA hadamardSigns<>+28(SB)/4, $0xbf800000
 DATA hadamardSigns<>+32(SB)/4, $0x3f800000
-DATA hadamardSigns<>+36(SB)/4, $0x3f800000
-DATA hadamardSigns<>+40(SB)/4, $0xbf800000
+DATA hadamardSigns<>+36(SB)/4, $0xbf800000
+DATA hadamardSigns<>+40(SB)/4, $0x3f800000
 DATA hadamardSigns<>+44(SB)/4, $0xbf800000
 DATA hadamardSigns<>+48(SB)/4, $0x3f800000
-DATA hadamardSigns<>+52(SB)/4, $0x3f800000
-DATA hadamardSigns<>+56(SB)/4, $0xbf800000
+DATA hadamardSigns<>+52(SB)/4, $0xbf800000
+DATA hadamardSigns<>+56(SB)/4, $0x3f800000
 DATA hadamardSigns<>+60(SB)/4, $0xbf800000
 DATA hadamardSigns<>+64(SB)/4, $0x3f800000
 DATA hadamardSigns<>+68(SB)/4, $0x3f800000
-DATA hadamardSigns<>+72(SB)/4, $0x3f800000
-DATA hadamardSigns<>+76(SB)/4, $0x3f800000
-DATA hadamardSigns<>+80(SB)/4, $0xbf800000
-DATA hadamardSigns<>+84(SB)/4, $0xbf800000
+DATA hadamardSigns<>+72(SB)/4, $0xbf800000
+DATA hadamardSigns<>+76(SB)/4, $0xbf800000
+DATA hadamardSigns<>+80(SB)/4, $0x3f800000
+DATA hadamardSigns<>+84(SB)/4, $0x3f800000
 DATA hadamardSigns<>+88(SB)/4, $0xbf800000
 DATA hadamardSigns<>+92(SB)/4, $0xbf800000
-GLOBL hadamardSigns<>(SB), RODATA|NOPTR, $96
+DATA hadamardSigns<>+96(SB)/4, $0x3f800000
+DATA hadamardSigns<>+100(SB)/4, $0x3f800000
+DATA hadamardSigns<>+104(SB)/4, $0xbf800000
+DATA hadamardSigns<>+108(SB)/4, $0xbf800000
+DATA hadamardSigns<>+112(SB)/4, $0x3f800000
+DATA hadamardSigns<>+116(SB)/4, $0x3f800000
+DATA hadamardSigns<>+120(SB)/4, $0xbf800000
+DATA hadamardSigns<>+124(SB)/4, $0xbf800000
+DATA hadamardSigns<>+128(SB)/4, $0x3f800000
+DATA hadamardSigns<>+132(SB)/4, $0x3f800000
+DATA hadamardSigns<>+136(SB)/4, $0x3f800000
+DATA hadamardSigns<>+140(SB)/4, $0x3f800000
+DATA hadamardSigns<>+144(SB)/4, $0xbf800000
+DATA hadamardSigns<>+148(SB)/4, $0xbf800000
+DATA hadamardSigns<>+152(SB)/4, $0xbf800000
+DATA hadamardSigns<>+156(SB)/4, $0xbf800000
+DATA hadamardSigns<>+160(SB)/4, $0x3f800000
+DATA hadamardSigns<>+164(SB)/4, $0x3f800000
+DATA hadamardSigns<>+168(SB)/4, $0x3f800000
+DATA hadamardSigns<>+172(SB)/4, $0x3f800000
+DATA hadamardSigns<>+176(SB)/4, $0xbf800000
+DATA hadamardSigns<>+180(SB)/4, $0xbf800000
+DATA hadamardSigns<>+184(SB)/4, $0xbf800000
+DATA hadamardSigns<>+188(SB)/4, $0xbf800000
+DATA hadamardSigns<>+192(SB)/4, $0x3f800000
+DATA hadamardSigns<>+196(SB)/4, $0x3f800000
+DATA hadamardSigns<>+200(SB)/4, $0x3f800000
+DATA hadamardSigns<>+204(SB)/4, $0x3f800000
+DATA hadamardSigns<>+208(SB)/4, $0x3f800000
+DATA hadamardSigns<>+212(SB)/4, $0x3f800000
+DATA hadamardSigns<>+216(SB)/4, $0x3f800000
+DATA hadamardSigns<>+220(SB)/4, $0x3f800000
+DATA hadamardSigns<>+224(SB)/4, $0xbf800000
+DATA hadamardSigns<>+228(SB)/4, $0xbf800000
+DATA hadamardSigns<>+232(SB)/4, $0xbf800000
+DATA hadamardSigns<>+236(SB)/4, $0xbf800000
+DATA hadamardSigns<>+240(SB)/4, $0xbf800000
+DATA hadamardSigns<>+244(SB)/4, $0xbf800000
+DATA hadamardSigns<>+248(SB)/4, $0xbf800000
+DATA hadamardSigns<>+252(SB)/4, $0xbf800000
+GLOBL hadamardSigns<>(SB), RODATA|NOPTR, $256
+
+DATA exponent<>+0(SB)/8, $0x7f8000007f800000
+DATA exponent<>+8(SB)/8, $0x7f8000007f800000
+DATA exponent<>+16(SB)/8, $0x7f8000007f800000
+DATA exponent<>+24(SB)/8, $0x7f8000007f800000
+GLOBL exponent<>(SB), RODATA|NOPTR, $32
 
 // func l2SquaredAVX2(a *float32, b *float32, n int) float32
 // Requires: AVX, AVX2, FMA3, SSE
@@ -1019,11 +1077,11 @@ far:
 	VPHADDD      Y9, Y8, Y8
 	VPHADDD      Y8, Y6, Y6
 	VEXTRACTI128 $0x01, Y6, X7
-	VPADDD       X7, X6, X7
-	VCVTDQ2PS    X7, X7
-	VMULPS       X0, X7, X7
-	VSUBPS       X7, X5, X7
-	VMOVUPS      X7, (DI)
+	VPADDD       X7, X6, X6
+	VCVTDQ2PS    X6, X6
+	VMULPS       X0, X6, X6
+	VSUBPS       X6, X5, X6
+	VMOVUPS      X6, (DI)
 	ADDQ         $0x10, BX
 	ADDQ         $0x10, DI
 	SUBQ         $0x04, SI
@@ -1108,11 +1166,11 @@ near:
 	VPHADDD      Y9, Y8, Y8
 	VPHADDD      Y8, Y6, Y6
 	VEXTRACTI128 $0x01, Y6, X7
-	VPADDD       X7, X6, X7
-	VCVTDQ2PS    X7, X7
-	VMULPS       X0, X7, X7
-	VSUBPS       X7, X5, X7
-	VMOVUPS      X7, (DI)
+	VPADDD       X7, X6, X6
+	VCVTDQ2PS    X6, X6
+	VMULPS       X0, X6, X6
+	VSUBPS       X6, X5, X6
+	VMOVUPS      X6, (DI)
 	ADDQ         $0x10, BX
 	ADDQ         $0x10, DI
 	SUBQ         $0x04, SI
@@ -1346,11 +1404,11 @@ far:
 	VPHADDD      Y13, Y12, Y12
 	VPHADDD      Y12, Y10, Y10
 	VEXTRACTI128 $0x01, Y10, X11
-	VPADDD       X11, X10, X11
-	VCVTDQ2PS    X11, X11
-	VMULPS       X0, X11, X11
-	VSUBPS       X11, X9, X11
-	VMOVUPS      X11, (DI)
+	VPADDD       X11, X10, X10
+	VCVTDQ2PS    X10, X10
+	VMULPS       X0, X10, X10
+	VSUBPS       X10, X9, X10
+	VMOVUPS      X10, (DI)
 	ADDQ         $0x10, BX
 	ADDQ         $0x10, DI
 	SUBQ         $0x04, SI
@@ -1483,11 +1541,11 @@ near:
 	VPHADDD      Y13, Y12, Y12
 	VPHADDD      Y12, Y10, Y10
 	VEXTRACTI128 $0x01, Y10, X11
-	VPADDD       X11, X10, X11
-	VCVTDQ2PS    X11, X11
-	VMULPS       X0, X11, X11
-	VSUBPS       X11, X9, X11
-	VMOVUPS      X11, (DI)
+	VPADDD       X11, X10, X10
+	VCVTDQ2PS    X10, X10
+	VMULPS       X0, X10, X10
+	VSUBPS       X10, X9, X10
+	VMOVUPS      X10, (DI)
 	ADDQ         $0x10, BX
 	ADDQ         $0x10, DI
 	SUBQ         $0x04, SI
@@ -1726,18 +1784,18 @@ far:
 	VPHADDD      Y11, Y10, Y10
 	VPHADDD      Y10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X9
-	VPADDD       X9, X8, X9
-	VMOVSS       60(R10), X8
-	VINSERTPS    $0x10, 60(R11), X8, X8
-	VINSERTPS    $0x20, 60(R12), X8, X8
-	VINSERTPS    $0x30, 60(R13), X8, X8
+	VPADDD       X9, X8, X8
+	VMOVSS       60(R10), X9
+	VINSERTPS    $0x10, 60(R11), X9, X9
+	VINSERTPS    $0x20, 60(R12), X9, X9
+	VINSERTPS    $0x30, 60(R13), X9, X9
 	VPBROADCASTD 168(AX), X10
-	VPADDD       X10, X9, X9
-	VCVTDQ2PS    X9, X9
+	VPADDD       X10, X8, X8
+	VCVTDQ2PS    X8, X8
 	VBROADCASTSS 172(AX), X10
-	VMULPS       X10, X9, X9
-	VSUBPS       X9, X8, X9
-	VMOVUPS      X9, (DI)
+	VMULPS       X10, X8, X8
+	VSUBPS       X8, X9, X8
+	VMOVUPS      X8, (DI)
 	ADDQ         $0x10, BX
 	ADDQ         $0x10, DI
 	SUBQ         $0x04, SI
@@ -1854,18 +1912,18 @@ near:
 	VPHADDD      Y11, Y10, Y10
 	VPHADDD      Y10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X9
-	VPADDD       X9, X8, X9
-	VMOVSS       60(R10), X8
-	VINSERTPS    $0x10, 60(R11), X8, X8
-	VINSERTPS    $0x20, 60(R12), X8, X8
-	VINSERTPS    $0x30, 60(R13), X8, X8
+	VPADDD       X9, X8, X8
+	VMOVSS       60(R10), X9
+	VINSERTPS    $0x10, 60(R11), X9, X9
+	VINSERTPS    $0x20, 60(R12), X9, X9
+	VINSERTPS    $0x30, 60(R13), X9, X9
 	VPBROADCASTD 168(AX), X10
-	VPADDD       X10, X9, X9
-	VCVTDQ2PS    X9, X9
+	VPADDD       X10, X8, X8
+	VCVTDQ2PS    X8, X8
 	VBROADCASTSS 172(AX), X10
-	VMULPS       X10, X9, X9
-	VSUBPS       X9, X8, X9
-	VMOVUPS      X9, (DI)
+	VMULPS       X10, X8, X8
+	VSUBPS       X8, X9, X8
+	VMOVUPS      X8, (DI)
 	ADDQ         $0x10, BX
 	ADDQ         $0x10, DI
 	SUBQ         $0x04, SI
@@ -2261,24 +2319,24 @@ group:
 	VPHADDD      Y9, Y7, Y7
 	VPHADDD      Y7, Y3, Y3
 	VEXTRACTI128 $0x01, Y3, X4
-	VPADDD       X4, X3, X4
-	VPADDD       X4, X4, X4
-	VPBROADCASTD (AX), X3
-	VPSUBD       X3, X4, X4
-	VCVTDQ2PS    X4, X4
-	VBROADCASTSS 4(AX), X3
-	VMULPS       X3, X4, X4
-	VMOVSS       -8(R10)(CX*1), X3
-	VINSERTPS    $0x10, -8(R11)(CX*1), X3, X3
-	VINSERTPS    $0x20, -8(R12)(CX*1), X3, X3
-	VINSERTPS    $0x30, -8(R13)(CX*1), X3, X3
+	VPADDD       X4, X3, X3
+	VPADDD       X3, X3, X3
+	VPBROADCASTD (AX), X4
+	VPSUBD       X4, X3, X3
+	VCVTDQ2PS    X3, X3
+	VBROADCASTSS 4(AX), X4
+	VMULPS       X4, X3, X3
+	VMOVSS       -8(R10)(CX*1), X4
+	VINSERTPS    $0x10, -8(R11)(CX*1), X4, X4
+	VINSERTPS    $0x20, -8(R12)(CX*1), X4, X4
+	VINSERTPS    $0x30, -8(R13)(CX*1), X4, X4
 	VMOVSS       -4(R10)(CX*1), X5
 	VINSERTPS    $0x10, -4(R11)(CX*1), X5, X5
 	VINSERTPS    $0x20, -4(R12)(CX*1), X5, X5
 	VINSERTPS    $0x30, -4(R13)(CX*1), X5, X5
-	VMULPS       X3, X4, X4
-	VSUBPS       X4, X5, X4
-	VMOVUPS      X4, (R8)
+	VMULPS       X4, X3, X3
+	VSUBPS       X3, X5, X3
+	VMOVUPS      X3, (R8)
 	SUBQ         $0x04, DI
 	JZ           return
 	MOVQ         $0x00000004, R9
@@ -2372,8 +2430,8 @@ TEXT ·rotateSignsAVX2(SB), NOSPLIT, $0-24
 	SHLQ    $0x02, DX
 	LEAQ    (AX)(DX*1), CX
 	VMOVDQU hadamardSigns<>+0(SB), Y0
-	VMOVDQU hadamardSigns<>+32(SB), Y1
-	VMOVDQU hadamardSigns<>+64(SB), Y2
+	VMOVDQU hadamardSigns<>+64(SB), Y1
+	VMOVDQU hadamardSigns<>+128(SB), Y2
 	VMOVDQU laneBits<>+0(SB), Y3
 	MOVQ    AX, SI
 
@@ -2558,6 +2616,2520 @@ four:
 	JMP     step
 
 return:
+	VZEROUPPER
+	RET
+
+// func l2SquaredAVX512(a *float32, b *float32, n int) float32
+// Requires: AVX, AVX512BW, AVX512F, BMI2, SSE
+TEXT ·l2SquaredAVX512(SB), NOSPLIT, $0-28
+	MOVQ   a+0(FP), AX
+	MOVQ   b+8(FP), CX
+	MOVQ   n+16(FP), DX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+unrolled:
+	CMPQ        DX, $0x00000040
+	JLT         single
+	VMOVDQU64   (AX), Z4
+	VSUBPS      (CX), Z4, Z4
+	VFMADD231PS Z4, Z4, Z0
+	VMOVDQU64   64(AX), Z4
+	VSUBPS      64(CX), Z4, Z4
+	VFMADD231PS Z4, Z4, Z1
+	VMOVDQU64   128(AX), Z4
+	VSUBPS      128(CX), Z4, Z4
+	VFMADD231PS Z4, Z4, Z2
+	VMOVDQU64   192(AX), Z4
+	VSUBPS      192(CX), Z4, Z4
+	VFMADD231PS Z4, Z4, Z3
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, CX
+	SUBQ        $0x00000040, DX
+	JMP         unrolled
+
+single:
+	CMPQ        DX, $0x00000010
+	JLT         tail
+	VMOVDQU64   (AX), Z4
+	VSUBPS      (CX), Z4, Z4
+	VFMADD231PS Z4, Z4, Z0
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	SUBQ        $0x00000010, DX
+	JMP         single
+
+tail:
+	TESTQ       DX, DX
+	JZ          done
+	MOVQ        $-1, BX
+	BZHIQ       DX, BX, BX
+	KMOVQ       BX, K1
+	VMOVUPS.Z   (AX), K1, Z4
+	VMOVUPS.Z   (CX), K1, Z5
+	VSUBPS      Z5, Z4, Z4
+	VFMADD231PS Z4, Z4, Z1
+
+done:
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z2, Z0, Z0
+	VEXTRACTI64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VHADDPS       Y0, Y0, Y0
+	VHADDPS       Y0, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDSS        X1, X0, X0
+	MOVSS         X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func dotAVX512(a *float32, b *float32, n int) float32
+// Requires: AVX, AVX512BW, AVX512F, BMI2, SSE
+TEXT ·dotAVX512(SB), NOSPLIT, $0-28
+	MOVQ   a+0(FP), AX
+	MOVQ   b+8(FP), CX
+	MOVQ   n+16(FP), DX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+unrolled:
+	CMPQ        DX, $0x00000040
+	JLT         single
+	VMOVDQU64   (AX), Z4
+	VFMADD231PS (CX), Z4, Z0
+	VMOVDQU64   64(AX), Z4
+	VFMADD231PS 64(CX), Z4, Z1
+	VMOVDQU64   128(AX), Z4
+	VFMADD231PS 128(CX), Z4, Z2
+	VMOVDQU64   192(AX), Z4
+	VFMADD231PS 192(CX), Z4, Z3
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, CX
+	SUBQ        $0x00000040, DX
+	JMP         unrolled
+
+single:
+	CMPQ        DX, $0x00000010
+	JLT         tail
+	VMOVDQU64   (AX), Z4
+	VFMADD231PS (CX), Z4, Z0
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	SUBQ        $0x00000010, DX
+	JMP         single
+
+tail:
+	TESTQ       DX, DX
+	JZ          done
+	MOVQ        $-1, BX
+	BZHIQ       DX, BX, BX
+	KMOVQ       BX, K1
+	VMOVUPS.Z   (AX), K1, Z4
+	VMOVUPS.Z   (CX), K1, Z5
+	VFMADD231PS Z5, Z4, Z1
+
+done:
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z2, Z0, Z0
+	VEXTRACTI64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VHADDPS       Y0, Y0, Y0
+	VHADDPS       Y0, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDSS        X1, X0, X0
+	MOVSS         X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func l2MixedAVX512(q *float32, row *uint8, n int) float32
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, SSE
+TEXT ·l2MixedAVX512(SB), NOSPLIT, $0-28
+	MOVQ   q+0(FP), AX
+	MOVQ   row+8(FP), CX
+	MOVQ   n+16(FP), DX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+unrolled:
+	CMPQ        DX, $0x00000040
+	JLT         single
+	VPMOVZXBD   (CX), Z4
+	VCVTDQ2PS   Z4, Z4
+	VSUBPS      (AX), Z4, Z4
+	VFMADD231PS Z4, Z4, Z0
+	VPMOVZXBD   16(CX), Z4
+	VCVTDQ2PS   Z4, Z4
+	VSUBPS      64(AX), Z4, Z4
+	VFMADD231PS Z4, Z4, Z1
+	VPMOVZXBD   32(CX), Z4
+	VCVTDQ2PS   Z4, Z4
+	VSUBPS      128(AX), Z4, Z4
+	VFMADD231PS Z4, Z4, Z2
+	VPMOVZXBD   48(CX), Z4
+	VCVTDQ2PS   Z4, Z4
+	VSUBPS      192(AX), Z4, Z4
+	VFMADD231PS Z4, Z4, Z3
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000040, CX
+	SUBQ        $0x00000040, DX
+	JMP         unrolled
+
+single:
+	CMPQ        DX, $0x00000010
+	JLT         tail
+	VPMOVZXBD   (CX), Z4
+	VCVTDQ2PS   Z4, Z4
+	VSUBPS      (AX), Z4, Z4
+	VFMADD231PS Z4, Z4, Z0
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000010, CX
+	SUBQ        $0x00000010, DX
+	JMP         single
+
+tail:
+	TESTQ       DX, DX
+	JZ          done
+	MOVQ        $-1, BX
+	BZHIQ       DX, BX, BX
+	KMOVQ       BX, K1
+	VMOVDQU8.Z  (CX), K1, X4
+	VPMOVZXBD   X4, Z4
+	VMOVUPS.Z   (AX), K1, Z5
+	VCVTDQ2PS   Z4, Z4
+	VSUBPS      Z5, Z4, Z5
+	VFMADD231PS Z5, Z5, Z1
+
+done:
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z2, Z0, Z0
+	VEXTRACTI64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VHADDPS       Y0, Y0, Y0
+	VHADDPS       Y0, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDSS        X1, X0, X0
+	MOVSS         X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func dotMixedAVX512(q *float32, row *uint8, n int) float32
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, SSE
+TEXT ·dotMixedAVX512(SB), NOSPLIT, $0-28
+	MOVQ   q+0(FP), AX
+	MOVQ   row+8(FP), CX
+	MOVQ   n+16(FP), DX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+unrolled:
+	CMPQ        DX, $0x00000040
+	JLT         single
+	VPMOVZXBD   (CX), Z4
+	VCVTDQ2PS   Z4, Z4
+	VFMADD231PS (AX), Z4, Z0
+	VPMOVZXBD   16(CX), Z4
+	VCVTDQ2PS   Z4, Z4
+	VFMADD231PS 64(AX), Z4, Z1
+	VPMOVZXBD   32(CX), Z4
+	VCVTDQ2PS   Z4, Z4
+	VFMADD231PS 128(AX), Z4, Z2
+	VPMOVZXBD   48(CX), Z4
+	VCVTDQ2PS   Z4, Z4
+	VFMADD231PS 192(AX), Z4, Z3
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000040, CX
+	SUBQ        $0x00000040, DX
+	JMP         unrolled
+
+single:
+	CMPQ        DX, $0x00000010
+	JLT         tail
+	VPMOVZXBD   (CX), Z4
+	VCVTDQ2PS   Z4, Z4
+	VFMADD231PS (AX), Z4, Z0
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000010, CX
+	SUBQ        $0x00000010, DX
+	JMP         single
+
+tail:
+	TESTQ       DX, DX
+	JZ          done
+	MOVQ        $-1, BX
+	BZHIQ       DX, BX, BX
+	KMOVQ       BX, K1
+	VMOVDQU8.Z  (CX), K1, X4
+	VPMOVZXBD   X4, Z4
+	VMOVUPS.Z   (AX), K1, Z5
+	VCVTDQ2PS   Z4, Z4
+	VFMADD231PS Z5, Z4, Z1
+
+done:
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z2, Z0, Z0
+	VEXTRACTI64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VHADDPS       Y0, Y0, Y0
+	VHADDPS       Y0, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDSS        X1, X0, X0
+	MOVSS         X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func l2SquaredUint8AVX512(a *uint8, b *uint8, n int) uint32
+// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2
+TEXT ·l2SquaredUint8AVX512(SB), NOSPLIT, $0-28
+	MOVQ   a+0(FP), AX
+	MOVQ   b+8(FP), CX
+	MOVQ   n+16(FP), DX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+
+unrolled:
+	CMPQ       DX, $0x00000080
+	JLT        single
+	VMOVDQU64  (AX), Z5
+	VMOVDQU64  (CX), Z6
+	VPMAXUB    Z6, Z5, Z7
+	VPMINUB    Z6, Z5, Z5
+	VPSUBB     Z5, Z7, Z7
+	VPUNPCKLBW Z0, Z7, Z5
+	VPUNPCKHBW Z0, Z7, Z7
+	VPMADDWD   Z5, Z5, Z5
+	VPADDD     Z5, Z1, Z1
+	VPMADDWD   Z7, Z7, Z7
+	VPADDD     Z7, Z2, Z2
+	VMOVDQU64  64(AX), Z5
+	VMOVDQU64  64(CX), Z6
+	VPMAXUB    Z6, Z5, Z7
+	VPMINUB    Z6, Z5, Z5
+	VPSUBB     Z5, Z7, Z7
+	VPUNPCKLBW Z0, Z7, Z5
+	VPUNPCKHBW Z0, Z7, Z7
+	VPMADDWD   Z5, Z5, Z5
+	VPADDD     Z5, Z3, Z3
+	VPMADDWD   Z7, Z7, Z7
+	VPADDD     Z7, Z4, Z4
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000080, CX
+	SUBQ       $0x00000080, DX
+	JMP        unrolled
+
+single:
+	CMPQ       DX, $0x00000040
+	JLT        tail
+	VMOVDQU64  (AX), Z5
+	VMOVDQU64  (CX), Z6
+	VPMAXUB    Z6, Z5, Z7
+	VPMINUB    Z6, Z5, Z5
+	VPSUBB     Z5, Z7, Z7
+	VPUNPCKLBW Z0, Z7, Z5
+	VPUNPCKHBW Z0, Z7, Z7
+	VPMADDWD   Z5, Z5, Z5
+	VPADDD     Z5, Z1, Z1
+	VPMADDWD   Z7, Z7, Z7
+	VPADDD     Z7, Z2, Z2
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000040, CX
+	SUBQ       $0x00000040, DX
+	JMP        single
+
+tail:
+	TESTQ      DX, DX
+	JZ         done
+	MOVQ       $-1, BX
+	BZHIQ      DX, BX, BX
+	KMOVQ      BX, K1
+	VMOVDQU8.Z (AX), K1, Z5
+	VMOVDQU8.Z (CX), K1, Z6
+	VPMAXUB    Z6, Z5, Z7
+	VPMINUB    Z6, Z5, Z5
+	VPSUBB     Z5, Z7, Z7
+	VPUNPCKLBW Z0, Z7, Z5
+	VPUNPCKHBW Z0, Z7, Z7
+	VPMADDWD   Z5, Z5, Z5
+	VPADDD     Z5, Z1, Z1
+	VPMADDWD   Z7, Z7, Z7
+	VPADDD     Z7, Z2, Z2
+
+done:
+	VPADDD        Z2, Z1, Z1
+	VPADDD        Z4, Z3, Z3
+	VPADDD        Z3, Z1, Z1
+	VEXTRACTI64X4 $0x01, Z1, Y0
+	VPADDD        Y0, Y1, Y1
+	VEXTRACTI128  $0x01, Y1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, AX
+	MOVL          AX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func dotTile6x4AVX512(a *float32, b *float32, dim int, out *float32, stride int, blocks int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·dotTile6x4AVX512(SB), NOSPLIT, $0-48
+	MOVQ   a+0(FP), AX
+	MOVQ   b+8(FP), CX
+	MOVQ   dim+16(FP), DX
+	MOVQ   out+24(FP), BX
+	MOVQ   stride+32(FP), SI
+	MOVQ   blocks+40(FP), DI
+	SHLQ   $0x02, SI
+	MOVQ   DX, R8
+	SHLQ   $0x02, R8
+	IMUL3Q $0x03, R8, R9
+	IMUL3Q $0x05, R8, R10
+
+block:
+	TESTQ  DI, DI
+	JZ     return
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   AX, R11
+	MOVQ   CX, R12
+	MOVQ   DX, R13
+
+step:
+	CMPQ        R13, $0x10
+	JLT         tail
+	VMOVDQU64   (R12), Z24
+	VMOVDQU64   (R12)(R8*1), Z25
+	VMOVDQU64   (R12)(R8*2), Z26
+	VMOVDQU64   (R12)(R9*1), Z27
+	VMOVDQU64   (R11), Z28
+	VFMADD231PS Z24, Z28, Z0
+	VFMADD231PS Z25, Z28, Z1
+	VFMADD231PS Z26, Z28, Z2
+	VFMADD231PS Z27, Z28, Z3
+	VMOVDQU64   (R11)(R8*1), Z28
+	VFMADD231PS Z24, Z28, Z4
+	VFMADD231PS Z25, Z28, Z5
+	VFMADD231PS Z26, Z28, Z6
+	VFMADD231PS Z27, Z28, Z7
+	VMOVDQU64   (R11)(R8*2), Z28
+	VFMADD231PS Z24, Z28, Z8
+	VFMADD231PS Z25, Z28, Z9
+	VFMADD231PS Z26, Z28, Z10
+	VFMADD231PS Z27, Z28, Z11
+	VMOVDQU64   (R11)(R9*1), Z28
+	VFMADD231PS Z24, Z28, Z12
+	VFMADD231PS Z25, Z28, Z13
+	VFMADD231PS Z26, Z28, Z14
+	VFMADD231PS Z27, Z28, Z15
+	VMOVDQU64   (R11)(R8*4), Z28
+	VFMADD231PS Z24, Z28, Z16
+	VFMADD231PS Z25, Z28, Z17
+	VFMADD231PS Z26, Z28, Z18
+	VFMADD231PS Z27, Z28, Z19
+	VMOVDQU64   (R11)(R10*1), Z28
+	VFMADD231PS Z24, Z28, Z20
+	VFMADD231PS Z25, Z28, Z21
+	VFMADD231PS Z26, Z28, Z22
+	VFMADD231PS Z27, Z28, Z23
+	ADDQ        $0x40, R11
+	ADDQ        $0x40, R12
+	SUBQ        $0x10, R13
+	JMP         step
+
+tail:
+	TESTQ       R13, R13
+	JZ          sum
+	MOVQ        $-1, R14
+	BZHIQ       R13, R14, R14
+	KMOVQ       R14, K1
+	VMOVUPS.Z   (R12), K1, Z24
+	VMOVUPS.Z   (R12)(R8*1), K1, Z25
+	VMOVUPS.Z   (R12)(R8*2), K1, Z26
+	VMOVUPS.Z   (R12)(R9*1), K1, Z27
+	VMOVUPS.Z   (R11), K1, Z28
+	VFMADD231PS Z24, Z28, Z0
+	VFMADD231PS Z25, Z28, Z1
+	VFMADD231PS Z26, Z28, Z2
+	VFMADD231PS Z27, Z28, Z3
+	VMOVUPS.Z   (R11)(R8*1), K1, Z28
+	VFMADD231PS Z24, Z28, Z4
+	VFMADD231PS Z25, Z28, Z5
+	VFMADD231PS Z26, Z28, Z6
+	VFMADD231PS Z27, Z28, Z7
+	VMOVUPS.Z   (R11)(R8*2), K1, Z28
+	VFMADD231PS Z24, Z28, Z8
+	VFMADD231PS Z25, Z28, Z9
+	VFMADD231PS Z26, Z28, Z10
+	VFMADD231PS Z27, Z28, Z11
+	VMOVUPS.Z   (R11)(R9*1), K1, Z28
+	VFMADD231PS Z24, Z28, Z12
+	VFMADD231PS Z25, Z28, Z13
+	VFMADD231PS Z26, Z28, Z14
+	VFMADD231PS Z27, Z28, Z15
+	VMOVUPS.Z   (R11)(R8*4), K1, Z28
+	VFMADD231PS Z24, Z28, Z16
+	VFMADD231PS Z25, Z28, Z17
+	VFMADD231PS Z26, Z28, Z18
+	VFMADD231PS Z27, Z28, Z19
+	VMOVUPS.Z   (R11)(R10*1), K1, Z28
+	VFMADD231PS Z24, Z28, Z20
+	VFMADD231PS Z25, Z28, Z21
+	VFMADD231PS Z26, Z28, Z22
+	VFMADD231PS Z27, Z28, Z23
+
+sum:
+	MOVQ          BX, R11
+	VEXTRACTF64X4 $0x01, Z0, Y29
+	VADDPS        Y29, Y0, Y0
+	VEXTRACTF64X4 $0x01, Z1, Y29
+	VADDPS        Y29, Y1, Y1
+	VEXTRACTF64X4 $0x01, Z2, Y29
+	VADDPS        Y29, Y2, Y2
+	VEXTRACTF64X4 $0x01, Z3, Y29
+	VADDPS        Y29, Y3, Y3
+	VHADDPS       Y1, Y0, Y0
+	VHADDPS       Y3, Y2, Y2
+	VHADDPS       Y2, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VMOVUPS       X0, (R11)
+	ADDQ          SI, R11
+	VEXTRACTF64X4 $0x01, Z4, Y29
+	VADDPS        Y29, Y4, Y0
+	VEXTRACTF64X4 $0x01, Z5, Y29
+	VADDPS        Y29, Y5, Y1
+	VEXTRACTF64X4 $0x01, Z6, Y29
+	VADDPS        Y29, Y6, Y2
+	VEXTRACTF64X4 $0x01, Z7, Y29
+	VADDPS        Y29, Y7, Y3
+	VHADDPS       Y1, Y0, Y0
+	VHADDPS       Y3, Y2, Y2
+	VHADDPS       Y2, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VMOVUPS       X0, (R11)
+	ADDQ          SI, R11
+	VEXTRACTF64X4 $0x01, Z8, Y29
+	VADDPS        Y29, Y8, Y0
+	VEXTRACTF64X4 $0x01, Z9, Y29
+	VADDPS        Y29, Y9, Y1
+	VEXTRACTF64X4 $0x01, Z10, Y29
+	VADDPS        Y29, Y10, Y2
+	VEXTRACTF64X4 $0x01, Z11, Y29
+	VADDPS        Y29, Y11, Y3
+	VHADDPS       Y1, Y0, Y0
+	VHADDPS       Y3, Y2, Y2
+	VHADDPS       Y2, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VMOVUPS       X0, (R11)
+	ADDQ          SI, R11
+	VEXTRACTF64X4 $0x01, Z12, Y29
+	VADDPS        Y29, Y12, Y0
+	VEXTRACTF64X4 $0x01, Z13, Y29
+	VADDPS        Y29, Y13, Y1
+	VEXTRACTF64X4 $0x01, Z14, Y29
+	VADDPS        Y29, Y14, Y2
+	VEXTRACTF64X4 $0x01, Z15, Y29
+	VADDPS        Y29, Y15, Y3
+	VHADDPS       Y1, Y0, Y0
+	VHADDPS       Y3, Y2, Y2
+	VHADDPS       Y2, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VMOVUPS       X0, (R11)
+	ADDQ          SI, R11
+	VEXTRACTF64X4 $0x01, Z16, Y29
+	VADDPS        Y29, Y16, Y0
+	VEXTRACTF64X4 $0x01, Z17, Y29
+	VADDPS        Y29, Y17, Y1
+	VEXTRACTF64X4 $0x01, Z18, Y29
+	VADDPS        Y29, Y18, Y2
+	VEXTRACTF64X4 $0x01, Z19, Y29
+	VADDPS        Y29, Y19, Y3
+	VHADDPS       Y1, Y0, Y0
+	VHADDPS       Y3, Y2, Y2
+	VHADDPS       Y2, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VMOVUPS       X0, (R11)
+	ADDQ          SI, R11
+	VEXTRACTF64X4 $0x01, Z20, Y29
+	VADDPS        Y29, Y20, Y0
+	VEXTRACTF64X4 $0x01, Z21, Y29
+	VADDPS        Y29, Y21, Y1
+	VEXTRACTF64X4 $0x01, Z22, Y29
+	VADDPS        Y29, Y22, Y2
+	VEXTRACTF64X4 $0x01, Z23, Y29
+	VADDPS        Y29, Y23, Y3
+	VHADDPS       Y1, Y0, Y0
+	VHADDPS       Y3, Y2, Y2
+	VHADDPS       Y2, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VMOVUPS       X0, (R11)
+	ADDQ          $0x10, BX
+	ADDQ          R8, CX
+	ADDQ          R8, CX
+	ADDQ          R8, CX
+	ADDQ          R8, CX
+	DECQ          DI
+	JMP           block
+
+return:
+	VZEROUPPER
+	RET
+
+// func dotTile1x8AVX512(a *float32, b *float32, dim int, out *float32, stride int, blocks int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·dotTile1x8AVX512(SB), NOSPLIT, $0-48
+	MOVQ   a+0(FP), AX
+	MOVQ   b+8(FP), CX
+	MOVQ   dim+16(FP), DX
+	MOVQ   out+24(FP), BX
+	MOVQ   stride+32(FP), SI
+	MOVQ   blocks+40(FP), DI
+	SHLQ   $0x02, SI
+	MOVQ   DX, SI
+	SHLQ   $0x02, SI
+	IMUL3Q $0x03, SI, R8
+	IMUL3Q $0x05, SI, R9
+	IMUL3Q $0x07, SI, R10
+
+block:
+	TESTQ  DI, DI
+	JZ     return
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   AX, R11
+	MOVQ   CX, R12
+	MOVQ   DX, R13
+
+step:
+	CMPQ        R13, $0x10
+	JLT         tail
+	VMOVDQU64   (R11), Z8
+	VFMADD231PS (R12), Z8, Z0
+	VFMADD231PS (R12)(SI*1), Z8, Z1
+	VFMADD231PS (R12)(SI*2), Z8, Z2
+	VFMADD231PS (R12)(R8*1), Z8, Z3
+	VFMADD231PS (R12)(SI*4), Z8, Z4
+	VFMADD231PS (R12)(R9*1), Z8, Z5
+	VFMADD231PS (R12)(R8*2), Z8, Z6
+	VFMADD231PS (R12)(R10*1), Z8, Z7
+	ADDQ        $0x40, R11
+	ADDQ        $0x40, R12
+	SUBQ        $0x10, R13
+	JMP         step
+
+tail:
+	TESTQ       R13, R13
+	JZ          sum
+	MOVQ        $-1, R14
+	BZHIQ       R13, R14, R14
+	KMOVQ       R14, K1
+	VMOVUPS.Z   (R11), K1, Z8
+	VMOVUPS.Z   (R12), K1, Z9
+	VFMADD231PS Z9, Z8, Z0
+	VMOVUPS.Z   (R12)(SI*1), K1, Z9
+	VFMADD231PS Z9, Z8, Z1
+	VMOVUPS.Z   (R12)(SI*2), K1, Z9
+	VFMADD231PS Z9, Z8, Z2
+	VMOVUPS.Z   (R12)(R8*1), K1, Z9
+	VFMADD231PS Z9, Z8, Z3
+	VMOVUPS.Z   (R12)(SI*4), K1, Z9
+	VFMADD231PS Z9, Z8, Z4
+	VMOVUPS.Z   (R12)(R9*1), K1, Z9
+	VFMADD231PS Z9, Z8, Z5
+	VMOVUPS.Z   (R12)(R8*2), K1, Z9
+	VFMADD231PS Z9, Z8, Z6
+	VMOVUPS.Z   (R12)(R10*1), K1, Z9
+	VFMADD231PS Z9, Z8, Z7
+
+sum:
+	MOVQ          BX, R11
+	VEXTRACTF64X4 $0x01, Z0, Y17
+	VADDPS        Y17, Y0, Y0
+	VEXTRACTF64X4 $0x01, Z1, Y17
+	VADDPS        Y17, Y1, Y1
+	VEXTRACTF64X4 $0x01, Z2, Y17
+	VADDPS        Y17, Y2, Y2
+	VEXTRACTF64X4 $0x01, Z3, Y17
+	VADDPS        Y17, Y3, Y3
+	VEXTRACTF64X4 $0x01, Z4, Y17
+	VADDPS        Y17, Y4, Y4
+	VEXTRACTF64X4 $0x01, Z5, Y17
+	VADDPS        Y17, Y5, Y5
+	VEXTRACTF64X4 $0x01, Z6, Y17
+	VADDPS        Y17, Y6, Y6
+	VEXTRACTF64X4 $0x01, Z7, Y17
+	VADDPS        Y17, Y7, Y7
+	VHADDPS       Y1, Y0, Y0
+	VHADDPS       Y3, Y2, Y2
+	VHADDPS       Y2, Y0, Y0
+	VHADDPS       Y5, Y4, Y4
+	VHADDPS       Y7, Y6, Y6
+	VHADDPS       Y6, Y4, Y4
+	VPERM2F128    $0x31, Y4, Y0, Y1
+	VPERM2F128    $0x20, Y4, Y0, Y0
+	VADDPS        Y1, Y0, Y0
+	VMOVUPS       Y0, (R11)
+	ADDQ          $0x20, BX
+	ADDQ          SI, CX
+	ADDQ          SI, CX
+	ADDQ          SI, CX
+	ADDQ          SI, CX
+	ADDQ          SI, CX
+	ADDQ          SI, CX
+	ADDQ          SI, CX
+	ADDQ          SI, CX
+	DECQ          DI
+	JMP           block
+
+return:
+	VZEROUPPER
+	RET
+
+// func dotTile1x4AVX512(a *float32, b *float32, dim int, out *float32, stride int, blocks int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·dotTile1x4AVX512(SB), NOSPLIT, $0-48
+	MOVQ   a+0(FP), AX
+	MOVQ   b+8(FP), CX
+	MOVQ   dim+16(FP), DX
+	MOVQ   out+24(FP), BX
+	MOVQ   stride+32(FP), SI
+	MOVQ   blocks+40(FP), DI
+	SHLQ   $0x02, SI
+	MOVQ   DX, SI
+	SHLQ   $0x02, SI
+	IMUL3Q $0x03, SI, R8
+
+block:
+	TESTQ  DI, DI
+	JZ     return
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   AX, R9
+	MOVQ   CX, R10
+	MOVQ   DX, R11
+
+step:
+	CMPQ        R11, $0x10
+	JLT         tail
+	VMOVDQU64   (R9), Z4
+	VFMADD231PS (R10), Z4, Z0
+	VFMADD231PS (R10)(SI*1), Z4, Z1
+	VFMADD231PS (R10)(SI*2), Z4, Z2
+	VFMADD231PS (R10)(R8*1), Z4, Z3
+	ADDQ        $0x40, R9
+	ADDQ        $0x40, R10
+	SUBQ        $0x10, R11
+	JMP         step
+
+tail:
+	TESTQ       R11, R11
+	JZ          sum
+	MOVQ        $-1, R12
+	BZHIQ       R11, R12, R12
+	KMOVQ       R12, K1
+	VMOVUPS.Z   (R9), K1, Z4
+	VMOVUPS.Z   (R10), K1, Z5
+	VFMADD231PS Z5, Z4, Z0
+	VMOVUPS.Z   (R10)(SI*1), K1, Z5
+	VFMADD231PS Z5, Z4, Z1
+	VMOVUPS.Z   (R10)(SI*2), K1, Z5
+	VFMADD231PS Z5, Z4, Z2
+	VMOVUPS.Z   (R10)(R8*1), K1, Z5
+	VFMADD231PS Z5, Z4, Z3
+
+sum:
+	MOVQ          BX, R9
+	VEXTRACTF64X4 $0x01, Z0, Y9
+	VADDPS        Y9, Y0, Y0
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF64X4 $0x01, Z2, Y9
+	VADDPS        Y9, Y2, Y2
+	VEXTRACTF64X4 $0x01, Z3, Y9
+	VADDPS        Y9, Y3, Y3
+	VHADDPS       Y1, Y0, Y0
+	VHADDPS       Y3, Y2, Y2
+	VHADDPS       Y2, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VMOVUPS       X0, (R9)
+	ADDQ          $0x10, BX
+	ADDQ          SI, CX
+	ADDQ          SI, CX
+	ADDQ          SI, CX
+	ADDQ          SI, CX
+	DECQ          DI
+	JMP           block
+
+return:
+	VZEROUPPER
+	RET
+
+// func dotTile1x1AVX512(a *float32, b *float32, dim int, out *float32, stride int, blocks int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·dotTile1x1AVX512(SB), NOSPLIT, $0-48
+	MOVQ a+0(FP), AX
+	MOVQ b+8(FP), CX
+	MOVQ dim+16(FP), DX
+	MOVQ out+24(FP), BX
+	MOVQ stride+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	SHLQ $0x02, SI
+	MOVQ DX, SI
+	SHLQ $0x02, SI
+
+block:
+	TESTQ  DI, DI
+	JZ     return
+	VPXORD Z0, Z0, Z0
+	MOVQ   AX, R8
+	MOVQ   CX, R9
+	MOVQ   DX, R10
+
+step:
+	CMPQ        R10, $0x10
+	JLT         tail
+	VMOVDQU64   (R8), Z1
+	VFMADD231PS (R9), Z1, Z0
+	ADDQ        $0x40, R8
+	ADDQ        $0x40, R9
+	SUBQ        $0x10, R10
+	JMP         step
+
+tail:
+	TESTQ       R10, R10
+	JZ          sum
+	MOVQ        $-1, R11
+	BZHIQ       R10, R11, R11
+	KMOVQ       R11, K1
+	VMOVUPS.Z   (R8), K1, Z1
+	VMOVUPS.Z   (R9), K1, Z2
+	VFMADD231PS Z2, Z1, Z0
+
+sum:
+	MOVQ          BX, R8
+	VEXTRACTF64X4 $0x01, Z0, Y3
+	VADDPS        Y3, Y0, Y0
+	VHADDPS       Y0, Y0, Y0
+	VHADDPS       Y0, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VMOVSS        X0, (R8)
+	ADDQ          $0x04, BX
+	ADDQ          SI, CX
+	DECQ          DI
+	JMP           block
+
+return:
+	VZEROUPPER
+	RET
+
+// func sketchScores64AVX512(q *int16, scale float32, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2, MMX+, SSE
+TEXT ·sketchScores64AVX512(SB), NOSPLIT, $0-56
+	MOVQ         q+0(FP), AX
+	MOVQ         chunks+16(FP), CX
+	MOVQ         shift+24(FP), DX
+	MOVQ         ids+32(FP), BX
+	MOVQ         n+40(FP), SI
+	MOVQ         out+48(FP), DI
+	MOVSS        scale+8(FP), X0
+	VBROADCASTSS X0, X0
+	MOVQ         $-1, R8
+	SHLXQ        DX, R8, R8
+	NOTQ         R8
+	VMOVDQU64    (AX), Z1
+	VMOVDQU64    64(AX), Z2
+
+far:
+	CMPQ          SI, $0x14
+	JLT           near
+	MOVL          64(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x06, AX
+	ADDQ          AX, R9
+	PREFETCHT0    (R9)
+	PREFETCHT0    60(R9)
+	MOVL          (BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x06, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z4
+	VPMADDWD      Z1, Z4, Z4
+	VPMOVSXBW     32(R9), Z3
+	VPMADDWD      Z2, Z3, Z3
+	VPADDD        Z3, Z4, Z4
+	VMOVSS        60(R9), X3
+	MOVL          68(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x06, AX
+	ADDQ          AX, R9
+	PREFETCHT0    (R9)
+	PREFETCHT0    60(R9)
+	MOVL          4(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x06, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z5
+	VPMADDWD      Z1, Z5, Z5
+	VPMOVSXBW     32(R9), Z6
+	VPMADDWD      Z2, Z6, Z6
+	VPADDD        Z6, Z5, Z5
+	VINSERTPS     $0x10, 60(R9), X3, X3
+	MOVL          72(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x06, AX
+	ADDQ          AX, R9
+	PREFETCHT0    (R9)
+	PREFETCHT0    60(R9)
+	MOVL          8(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x06, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z6
+	VPMADDWD      Z1, Z6, Z6
+	VPMOVSXBW     32(R9), Z7
+	VPMADDWD      Z2, Z7, Z7
+	VPADDD        Z7, Z6, Z6
+	VINSERTPS     $0x20, 60(R9), X3, X3
+	MOVL          76(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x06, AX
+	ADDQ          AX, R9
+	PREFETCHT0    (R9)
+	PREFETCHT0    60(R9)
+	MOVL          12(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x06, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z7
+	VPMADDWD      Z1, Z7, Z7
+	VPMOVSXBW     32(R9), Z8
+	VPMADDWD      Z2, Z8, Z8
+	VPADDD        Z8, Z7, Z7
+	VINSERTPS     $0x30, 60(R9), X3, X3
+	VEXTRACTI64X4 $0x01, Z4, Y8
+	VPADDD        Y8, Y4, Y4
+	VEXTRACTI64X4 $0x01, Z5, Y8
+	VPADDD        Y8, Y5, Y5
+	VEXTRACTI64X4 $0x01, Z6, Y8
+	VPADDD        Y8, Y6, Y6
+	VEXTRACTI64X4 $0x01, Z7, Y8
+	VPADDD        Y8, Y7, Y7
+	VPHADDD       Y5, Y4, Y4
+	VPHADDD       Y7, Y6, Y6
+	VPHADDD       Y6, Y4, Y4
+	VEXTRACTI128  $0x01, Y4, X5
+	VPADDD        X5, X4, X4
+	VCVTDQ2PS     X4, X4
+	VMULPS        X0, X4, X4
+	VSUBPS        X4, X3, X4
+	VMOVUPS       X4, (DI)
+	ADDQ          $0x10, BX
+	ADDQ          $0x10, DI
+	SUBQ          $0x04, SI
+	JMP           far
+
+near:
+	CMPQ          SI, $0x04
+	JLT           one
+	MOVL          (BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x06, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z4
+	VPMADDWD      Z1, Z4, Z4
+	VPMOVSXBW     32(R9), Z3
+	VPMADDWD      Z2, Z3, Z3
+	VPADDD        Z3, Z4, Z4
+	VMOVSS        60(R9), X3
+	MOVL          4(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x06, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z5
+	VPMADDWD      Z1, Z5, Z5
+	VPMOVSXBW     32(R9), Z6
+	VPMADDWD      Z2, Z6, Z6
+	VPADDD        Z6, Z5, Z5
+	VINSERTPS     $0x10, 60(R9), X3, X3
+	MOVL          8(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x06, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z6
+	VPMADDWD      Z1, Z6, Z6
+	VPMOVSXBW     32(R9), Z7
+	VPMADDWD      Z2, Z7, Z7
+	VPADDD        Z7, Z6, Z6
+	VINSERTPS     $0x20, 60(R9), X3, X3
+	MOVL          12(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x06, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z7
+	VPMADDWD      Z1, Z7, Z7
+	VPMOVSXBW     32(R9), Z8
+	VPMADDWD      Z2, Z8, Z8
+	VPADDD        Z8, Z7, Z7
+	VINSERTPS     $0x30, 60(R9), X3, X3
+	VEXTRACTI64X4 $0x01, Z4, Y8
+	VPADDD        Y8, Y4, Y4
+	VEXTRACTI64X4 $0x01, Z5, Y8
+	VPADDD        Y8, Y5, Y5
+	VEXTRACTI64X4 $0x01, Z6, Y8
+	VPADDD        Y8, Y6, Y6
+	VEXTRACTI64X4 $0x01, Z7, Y8
+	VPADDD        Y8, Y7, Y7
+	VPHADDD       Y5, Y4, Y4
+	VPHADDD       Y7, Y6, Y6
+	VPHADDD       Y6, Y4, Y4
+	VEXTRACTI128  $0x01, Y4, X5
+	VPADDD        X5, X4, X4
+	VCVTDQ2PS     X4, X4
+	VMULPS        X0, X4, X4
+	VSUBPS        X4, X3, X4
+	VMOVUPS       X4, (DI)
+	ADDQ          $0x10, BX
+	ADDQ          $0x10, DI
+	SUBQ          $0x04, SI
+	JMP           near
+
+one:
+	TESTQ         SI, SI
+	JZ            return
+	MOVL          (BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x06, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z3
+	VPMADDWD      Z1, Z3, Z3
+	VPMOVSXBW     32(R9), Z4
+	VPMADDWD      Z2, Z4, Z4
+	VPADDD        Z4, Z3, Z3
+	VEXTRACTI64X4 $0x01, Z3, Y4
+	VPADDD        Y4, Y3, Y3
+	VEXTRACTI128  $0x01, Y3, X4
+	VPADDD        X4, X3, X3
+	VPSHUFD       $0x4e, X3, X4
+	VPADDD        X4, X3, X3
+	VPSHUFD       $0xb1, X3, X4
+	VPADDD        X4, X3, X3
+	VMOVD         X3, AX
+	VXORPS        X3, X3, X3
+	VCVTSI2SSL    AX, X3, X3
+	VMULSS        X0, X3, X3
+	VMOVSS        60(R9), X4
+	VSUBSS        X3, X4, X3
+	VMOVSS        X3, (DI)
+	ADDQ          $0x04, BX
+	ADDQ          $0x04, DI
+	DECQ          SI
+	JMP           one
+
+return:
+	VZEROUPPER
+	RET
+
+// func sketchScores128AVX512(q *int16, scale float32, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2, MMX+, SSE
+TEXT ·sketchScores128AVX512(SB), NOSPLIT, $0-56
+	MOVQ         q+0(FP), AX
+	MOVQ         chunks+16(FP), CX
+	MOVQ         shift+24(FP), DX
+	MOVQ         ids+32(FP), BX
+	MOVQ         n+40(FP), SI
+	MOVQ         out+48(FP), DI
+	MOVSS        scale+8(FP), X0
+	VBROADCASTSS X0, X0
+	MOVQ         $-1, R8
+	SHLXQ        DX, R8, R8
+	NOTQ         R8
+	VMOVDQU64    (AX), Z1
+	VMOVDQU64    64(AX), Z2
+	VMOVDQU64    128(AX), Z3
+	VMOVDQU64    192(AX), Z4
+
+far:
+	CMPQ          SI, $0x14
+	JLT           near
+	MOVL          64(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x07, AX
+	ADDQ          AX, R9
+	PREFETCHT0    (R9)
+	PREFETCHT0    64(R9)
+	PREFETCHT0    124(R9)
+	MOVL          (BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x07, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z6
+	VPMADDWD      Z1, Z6, Z6
+	VPMOVSXBW     32(R9), Z5
+	VPMADDWD      Z2, Z5, Z5
+	VPADDD        Z5, Z6, Z6
+	VPMOVSXBW     64(R9), Z5
+	VPMADDWD      Z3, Z5, Z5
+	VPADDD        Z5, Z6, Z6
+	VPMOVSXBW     96(R9), Z5
+	VPMADDWD      Z4, Z5, Z5
+	VPADDD        Z5, Z6, Z6
+	VMOVSS        124(R9), X5
+	MOVL          68(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x07, AX
+	ADDQ          AX, R9
+	PREFETCHT0    (R9)
+	PREFETCHT0    64(R9)
+	PREFETCHT0    124(R9)
+	MOVL          4(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x07, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z7
+	VPMADDWD      Z1, Z7, Z7
+	VPMOVSXBW     32(R9), Z8
+	VPMADDWD      Z2, Z8, Z8
+	VPADDD        Z8, Z7, Z7
+	VPMOVSXBW     64(R9), Z8
+	VPMADDWD      Z3, Z8, Z8
+	VPADDD        Z8, Z7, Z7
+	VPMOVSXBW     96(R9), Z8
+	VPMADDWD      Z4, Z8, Z8
+	VPADDD        Z8, Z7, Z7
+	VINSERTPS     $0x10, 124(R9), X5, X5
+	MOVL          72(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x07, AX
+	ADDQ          AX, R9
+	PREFETCHT0    (R9)
+	PREFETCHT0    64(R9)
+	PREFETCHT0    124(R9)
+	MOVL          8(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x07, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z8
+	VPMADDWD      Z1, Z8, Z8
+	VPMOVSXBW     32(R9), Z9
+	VPMADDWD      Z2, Z9, Z9
+	VPADDD        Z9, Z8, Z8
+	VPMOVSXBW     64(R9), Z9
+	VPMADDWD      Z3, Z9, Z9
+	VPADDD        Z9, Z8, Z8
+	VPMOVSXBW     96(R9), Z9
+	VPMADDWD      Z4, Z9, Z9
+	VPADDD        Z9, Z8, Z8
+	VINSERTPS     $0x20, 124(R9), X5, X5
+	MOVL          76(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x07, AX
+	ADDQ          AX, R9
+	PREFETCHT0    (R9)
+	PREFETCHT0    64(R9)
+	PREFETCHT0    124(R9)
+	MOVL          12(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x07, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z9
+	VPMADDWD      Z1, Z9, Z9
+	VPMOVSXBW     32(R9), Z10
+	VPMADDWD      Z2, Z10, Z10
+	VPADDD        Z10, Z9, Z9
+	VPMOVSXBW     64(R9), Z10
+	VPMADDWD      Z3, Z10, Z10
+	VPADDD        Z10, Z9, Z9
+	VPMOVSXBW     96(R9), Z10
+	VPMADDWD      Z4, Z10, Z10
+	VPADDD        Z10, Z9, Z9
+	VINSERTPS     $0x30, 124(R9), X5, X5
+	VEXTRACTI64X4 $0x01, Z6, Y10
+	VPADDD        Y10, Y6, Y6
+	VEXTRACTI64X4 $0x01, Z7, Y10
+	VPADDD        Y10, Y7, Y7
+	VEXTRACTI64X4 $0x01, Z8, Y10
+	VPADDD        Y10, Y8, Y8
+	VEXTRACTI64X4 $0x01, Z9, Y10
+	VPADDD        Y10, Y9, Y9
+	VPHADDD       Y7, Y6, Y6
+	VPHADDD       Y9, Y8, Y8
+	VPHADDD       Y8, Y6, Y6
+	VEXTRACTI128  $0x01, Y6, X7
+	VPADDD        X7, X6, X6
+	VCVTDQ2PS     X6, X6
+	VMULPS        X0, X6, X6
+	VSUBPS        X6, X5, X6
+	VMOVUPS       X6, (DI)
+	ADDQ          $0x10, BX
+	ADDQ          $0x10, DI
+	SUBQ          $0x04, SI
+	JMP           far
+
+near:
+	CMPQ          SI, $0x04
+	JLT           one
+	MOVL          (BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x07, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z6
+	VPMADDWD      Z1, Z6, Z6
+	VPMOVSXBW     32(R9), Z5
+	VPMADDWD      Z2, Z5, Z5
+	VPADDD        Z5, Z6, Z6
+	VPMOVSXBW     64(R9), Z5
+	VPMADDWD      Z3, Z5, Z5
+	VPADDD        Z5, Z6, Z6
+	VPMOVSXBW     96(R9), Z5
+	VPMADDWD      Z4, Z5, Z5
+	VPADDD        Z5, Z6, Z6
+	VMOVSS        124(R9), X5
+	MOVL          4(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x07, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z7
+	VPMADDWD      Z1, Z7, Z7
+	VPMOVSXBW     32(R9), Z8
+	VPMADDWD      Z2, Z8, Z8
+	VPADDD        Z8, Z7, Z7
+	VPMOVSXBW     64(R9), Z8
+	VPMADDWD      Z3, Z8, Z8
+	VPADDD        Z8, Z7, Z7
+	VPMOVSXBW     96(R9), Z8
+	VPMADDWD      Z4, Z8, Z8
+	VPADDD        Z8, Z7, Z7
+	VINSERTPS     $0x10, 124(R9), X5, X5
+	MOVL          8(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x07, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z8
+	VPMADDWD      Z1, Z8, Z8
+	VPMOVSXBW     32(R9), Z9
+	VPMADDWD      Z2, Z9, Z9
+	VPADDD        Z9, Z8, Z8
+	VPMOVSXBW     64(R9), Z9
+	VPMADDWD      Z3, Z9, Z9
+	VPADDD        Z9, Z8, Z8
+	VPMOVSXBW     96(R9), Z9
+	VPMADDWD      Z4, Z9, Z9
+	VPADDD        Z9, Z8, Z8
+	VINSERTPS     $0x20, 124(R9), X5, X5
+	MOVL          12(BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x07, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z9
+	VPMADDWD      Z1, Z9, Z9
+	VPMOVSXBW     32(R9), Z10
+	VPMADDWD      Z2, Z10, Z10
+	VPADDD        Z10, Z9, Z9
+	VPMOVSXBW     64(R9), Z10
+	VPMADDWD      Z3, Z10, Z10
+	VPADDD        Z10, Z9, Z9
+	VPMOVSXBW     96(R9), Z10
+	VPMADDWD      Z4, Z10, Z10
+	VPADDD        Z10, Z9, Z9
+	VINSERTPS     $0x30, 124(R9), X5, X5
+	VEXTRACTI64X4 $0x01, Z6, Y10
+	VPADDD        Y10, Y6, Y6
+	VEXTRACTI64X4 $0x01, Z7, Y10
+	VPADDD        Y10, Y7, Y7
+	VEXTRACTI64X4 $0x01, Z8, Y10
+	VPADDD        Y10, Y8, Y8
+	VEXTRACTI64X4 $0x01, Z9, Y10
+	VPADDD        Y10, Y9, Y9
+	VPHADDD       Y7, Y6, Y6
+	VPHADDD       Y9, Y8, Y8
+	VPHADDD       Y8, Y6, Y6
+	VEXTRACTI128  $0x01, Y6, X7
+	VPADDD        X7, X6, X6
+	VCVTDQ2PS     X6, X6
+	VMULPS        X0, X6, X6
+	VSUBPS        X6, X5, X6
+	VMOVUPS       X6, (DI)
+	ADDQ          $0x10, BX
+	ADDQ          $0x10, DI
+	SUBQ          $0x04, SI
+	JMP           near
+
+one:
+	TESTQ         SI, SI
+	JZ            return
+	MOVL          (BX), AX
+	SHRXQ         DX, AX, R9
+	MOVQ          (CX)(R9*8), R9
+	ANDQ          R8, AX
+	SHLQ          $0x07, AX
+	ADDQ          AX, R9
+	VPMOVSXBW     (R9), Z5
+	VPMADDWD      Z1, Z5, Z5
+	VPMOVSXBW     32(R9), Z6
+	VPMADDWD      Z2, Z6, Z6
+	VPADDD        Z6, Z5, Z5
+	VPMOVSXBW     64(R9), Z6
+	VPMADDWD      Z3, Z6, Z6
+	VPADDD        Z6, Z5, Z5
+	VPMOVSXBW     96(R9), Z6
+	VPMADDWD      Z4, Z6, Z6
+	VPADDD        Z6, Z5, Z5
+	VEXTRACTI64X4 $0x01, Z5, Y6
+	VPADDD        Y6, Y5, Y5
+	VEXTRACTI128  $0x01, Y5, X6
+	VPADDD        X6, X5, X5
+	VPSHUFD       $0x4e, X5, X6
+	VPADDD        X6, X5, X5
+	VPSHUFD       $0xb1, X5, X6
+	VPADDD        X6, X5, X5
+	VMOVD         X5, AX
+	VXORPS        X5, X5, X5
+	VCVTSI2SSL    AX, X5, X5
+	VMULSS        X0, X5, X5
+	VMOVSS        124(R9), X6
+	VSUBSS        X5, X6, X5
+	VMOVSS        X5, (DI)
+	ADDQ          $0x04, BX
+	ADDQ          $0x04, DI
+	DECQ          SI
+	JMP           one
+
+return:
+	VZEROUPPER
+	RET
+
+// func packedScoresAVX512(q *byte, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+TEXT ·packedScoresAVX512(SB), NOSPLIT, $0-48
+	MOVQ      q+0(FP), AX
+	MOVQ      chunks+8(FP), CX
+	MOVQ      shift+16(FP), DX
+	MOVQ      ids+24(FP), BX
+	MOVQ      n+32(FP), SI
+	MOVQ      out+40(FP), DI
+	MOVQ      $-1, R8
+	SHLXQ     DX, R8, R8
+	NOTQ      R8
+	VMOVDQU   (AX), Y0
+	VMOVDQU64 lowNibbles<>+0(SB), Z2
+	VMOVDQU64 wordOnes<>+0(SB), Z3
+	VMOVQ     160(AX), X1
+	VMOVDQU64 32(AX), Z4
+	VMOVDQU64 96(AX), Z5
+	MOVQ      $0x00000010, R9
+	CMPQ      SI, R9
+	CMOVQLT   SI, R9
+
+first:
+	SUBQ       $0x01, R9
+	JLT        far
+	MOVL       (BX)(R9*4), R10
+	SHRXQ      DX, R10, R11
+	MOVQ       (CX)(R11*8), R11
+	ANDQ       R8, R10
+	SHLQ       $0x06, R10
+	PREFETCHT0 (R11)(R10*1)
+	PREFETCHT0 60(R11)(R10*1)
+	JMP        first
+
+far:
+	CMPQ          SI, $0x14
+	JLT           near
+	MOVL          64(BX), R9
+	SHRXQ         DX, R9, R10
+	MOVQ          (CX)(R10*8), R10
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R10
+	PREFETCHT0    (R10)
+	PREFETCHT0    60(R10)
+	MOVL          (BX), R9
+	SHRXQ         DX, R9, R10
+	MOVQ          (CX)(R10*8), R10
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R10
+	VMOVDQU64     (R10), Z6
+	VPSRLW        $0x04, Z6, Z7
+	VPANDD        Z2, Z6, Z6
+	VPANDD        Z2, Z7, Z7
+	VPMADDUBSW    Z4, Z6, Z6
+	VPMADDUBSW    Z5, Z7, Z7
+	VPADDW        Z7, Z6, Z6
+	VPMADDWD      Z3, Z6, Z6
+	VEXTRACTI64X4 $0x01, Z6, Y7
+	VPADDD        Y7, Y6, Y6
+	VPSLLD        X1, Y6, Y6
+	VPMOVSXBW     (R10), Y7
+	VPMADDWD      Y0, Y7, Y7
+	VPADDD        Y7, Y6, Y6
+	MOVL          68(BX), R9
+	SHRXQ         DX, R9, R11
+	MOVQ          (CX)(R11*8), R11
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R11
+	PREFETCHT0    (R11)
+	PREFETCHT0    60(R11)
+	MOVL          4(BX), R9
+	SHRXQ         DX, R9, R11
+	MOVQ          (CX)(R11*8), R11
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R11
+	VMOVDQU64     (R11), Z7
+	VPSRLW        $0x04, Z7, Z8
+	VPANDD        Z2, Z7, Z7
+	VPANDD        Z2, Z8, Z8
+	VPMADDUBSW    Z4, Z7, Z7
+	VPMADDUBSW    Z5, Z8, Z8
+	VPADDW        Z8, Z7, Z7
+	VPMADDWD      Z3, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y8
+	VPADDD        Y8, Y7, Y7
+	VPSLLD        X1, Y7, Y7
+	VPMOVSXBW     (R11), Y8
+	VPMADDWD      Y0, Y8, Y8
+	VPADDD        Y8, Y7, Y7
+	MOVL          72(BX), R9
+	SHRXQ         DX, R9, R12
+	MOVQ          (CX)(R12*8), R12
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R12
+	PREFETCHT0    (R12)
+	PREFETCHT0    60(R12)
+	MOVL          8(BX), R9
+	SHRXQ         DX, R9, R12
+	MOVQ          (CX)(R12*8), R12
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R12
+	VMOVDQU64     (R12), Z8
+	VPSRLW        $0x04, Z8, Z9
+	VPANDD        Z2, Z8, Z8
+	VPANDD        Z2, Z9, Z9
+	VPMADDUBSW    Z4, Z8, Z8
+	VPMADDUBSW    Z5, Z9, Z9
+	VPADDW        Z9, Z8, Z8
+	VPMADDWD      Z3, Z8, Z8
+	VEXTRACTI64X4 $0x01, Z8, Y9
+	VPADDD        Y9, Y8, Y8
+	VPSLLD        X1, Y8, Y8
+	VPMOVSXBW     (R12), Y9
+	VPMADDWD      Y0, Y9, Y9
+	VPADDD        Y9, Y8, Y8
+	MOVL          76(BX), R9
+	SHRXQ         DX, R9, R13
+	MOVQ          (CX)(R13*8), R13
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R13
+	PREFETCHT0    (R13)
+	PREFETCHT0    60(R13)
+	MOVL          12(BX), R9
+	SHRXQ         DX, R9, R13
+	MOVQ          (CX)(R13*8), R13
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R13
+	VMOVDQU64     (R13), Z9
+	VPSRLW        $0x04, Z9, Z10
+	VPANDD        Z2, Z9, Z9
+	VPANDD        Z2, Z10, Z10
+	VPMADDUBSW    Z4, Z9, Z9
+	VPMADDUBSW    Z5, Z10, Z10
+	VPADDW        Z10, Z9, Z9
+	VPMADDWD      Z3, Z9, Z9
+	VEXTRACTI64X4 $0x01, Z9, Y10
+	VPADDD        Y10, Y9, Y9
+	VPSLLD        X1, Y9, Y9
+	VPMOVSXBW     (R13), Y10
+	VPMADDWD      Y0, Y10, Y10
+	VPADDD        Y10, Y9, Y9
+	VPHADDD       Y7, Y6, Y6
+	VPHADDD       Y9, Y8, Y8
+	VPHADDD       Y8, Y6, Y6
+	VEXTRACTI128  $0x01, Y6, X7
+	VPADDD        X7, X6, X6
+	VMOVSS        60(R10), X7
+	VINSERTPS     $0x10, 60(R11), X7, X7
+	VINSERTPS     $0x20, 60(R12), X7, X7
+	VINSERTPS     $0x30, 60(R13), X7, X7
+	VPBROADCASTD  168(AX), X8
+	VPADDD        X8, X6, X6
+	VCVTDQ2PS     X6, X6
+	VBROADCASTSS  172(AX), X8
+	VMULPS        X8, X6, X6
+	VSUBPS        X6, X7, X6
+	VMOVUPS       X6, (DI)
+	ADDQ          $0x10, BX
+	ADDQ          $0x10, DI
+	SUBQ          $0x04, SI
+	JMP           far
+
+near:
+	CMPQ          SI, $0x04
+	JLT           one
+	MOVL          (BX), R9
+	SHRXQ         DX, R9, R10
+	MOVQ          (CX)(R10*8), R10
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R10
+	VMOVDQU64     (R10), Z6
+	VPSRLW        $0x04, Z6, Z7
+	VPANDD        Z2, Z6, Z6
+	VPANDD        Z2, Z7, Z7
+	VPMADDUBSW    Z4, Z6, Z6
+	VPMADDUBSW    Z5, Z7, Z7
+	VPADDW        Z7, Z6, Z6
+	VPMADDWD      Z3, Z6, Z6
+	VEXTRACTI64X4 $0x01, Z6, Y7
+	VPADDD        Y7, Y6, Y6
+	VPSLLD        X1, Y6, Y6
+	VPMOVSXBW     (R10), Y7
+	VPMADDWD      Y0, Y7, Y7
+	VPADDD        Y7, Y6, Y6
+	MOVL          4(BX), R9
+	SHRXQ         DX, R9, R11
+	MOVQ          (CX)(R11*8), R11
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R11
+	VMOVDQU64     (R11), Z7
+	VPSRLW        $0x04, Z7, Z8
+	VPANDD        Z2, Z7, Z7
+	VPANDD        Z2, Z8, Z8
+	VPMADDUBSW    Z4, Z7, Z7
+	VPMADDUBSW    Z5, Z8, Z8
+	VPADDW        Z8, Z7, Z7
+	VPMADDWD      Z3, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y8
+	VPADDD        Y8, Y7, Y7
+	VPSLLD        X1, Y7, Y7
+	VPMOVSXBW     (R11), Y8
+	VPMADDWD      Y0, Y8, Y8
+	VPADDD        Y8, Y7, Y7
+	MOVL          8(BX), R9
+	SHRXQ         DX, R9, R12
+	MOVQ          (CX)(R12*8), R12
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R12
+	VMOVDQU64     (R12), Z8
+	VPSRLW        $0x04, Z8, Z9
+	VPANDD        Z2, Z8, Z8
+	VPANDD        Z2, Z9, Z9
+	VPMADDUBSW    Z4, Z8, Z8
+	VPMADDUBSW    Z5, Z9, Z9
+	VPADDW        Z9, Z8, Z8
+	VPMADDWD      Z3, Z8, Z8
+	VEXTRACTI64X4 $0x01, Z8, Y9
+	VPADDD        Y9, Y8, Y8
+	VPSLLD        X1, Y8, Y8
+	VPMOVSXBW     (R12), Y9
+	VPMADDWD      Y0, Y9, Y9
+	VPADDD        Y9, Y8, Y8
+	MOVL          12(BX), R9
+	SHRXQ         DX, R9, R13
+	MOVQ          (CX)(R13*8), R13
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R13
+	VMOVDQU64     (R13), Z9
+	VPSRLW        $0x04, Z9, Z10
+	VPANDD        Z2, Z9, Z9
+	VPANDD        Z2, Z10, Z10
+	VPMADDUBSW    Z4, Z9, Z9
+	VPMADDUBSW    Z5, Z10, Z10
+	VPADDW        Z10, Z9, Z9
+	VPMADDWD      Z3, Z9, Z9
+	VEXTRACTI64X4 $0x01, Z9, Y10
+	VPADDD        Y10, Y9, Y9
+	VPSLLD        X1, Y9, Y9
+	VPMOVSXBW     (R13), Y10
+	VPMADDWD      Y0, Y10, Y10
+	VPADDD        Y10, Y9, Y9
+	VPHADDD       Y7, Y6, Y6
+	VPHADDD       Y9, Y8, Y8
+	VPHADDD       Y8, Y6, Y6
+	VEXTRACTI128  $0x01, Y6, X7
+	VPADDD        X7, X6, X6
+	VMOVSS        60(R10), X7
+	VINSERTPS     $0x10, 60(R11), X7, X7
+	VINSERTPS     $0x20, 60(R12), X7, X7
+	VINSERTPS     $0x30, 60(R13), X7, X7
+	VPBROADCASTD  168(AX), X8
+	VPADDD        X8, X6, X6
+	VCVTDQ2PS     X6, X6
+	VBROADCASTSS  172(AX), X8
+	VMULPS        X8, X6, X6
+	VSUBPS        X6, X7, X6
+	VMOVUPS       X6, (DI)
+	ADDQ          $0x10, BX
+	ADDQ          $0x10, DI
+	SUBQ          $0x04, SI
+	JMP           near
+
+one:
+	TESTQ         SI, SI
+	JZ            return
+	MOVL          (BX), R9
+	SHRXQ         DX, R9, R10
+	MOVQ          (CX)(R10*8), R10
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R10
+	VMOVDQU64     (R10), Z6
+	VPSRLW        $0x04, Z6, Z7
+	VPANDD        Z2, Z6, Z6
+	VPANDD        Z2, Z7, Z7
+	VPMADDUBSW    Z4, Z6, Z6
+	VPMADDUBSW    Z5, Z7, Z7
+	VPADDW        Z7, Z6, Z6
+	VPMADDWD      Z3, Z6, Z6
+	VEXTRACTI64X4 $0x01, Z6, Y7
+	VPADDD        Y7, Y6, Y6
+	VPSLLD        X1, Y6, Y6
+	VPMOVSXBW     (R10), Y7
+	VPMADDWD      Y0, Y7, Y7
+	VPADDD        Y7, Y6, Y6
+	VEXTRACTI128  $0x01, Y6, X7
+	VPADDD        X7, X6, X6
+	VPHADDD       X6, X6, X6
+	VPHADDD       X6, X6, X6
+	VMOVSS        60(R10), X7
+	VPBROADCASTD  168(AX), X8
+	VPADDD        X8, X6, X6
+	VCVTDQ2PS     X6, X6
+	VBROADCASTSS  172(AX), X8
+	VMULPS        X8, X6, X6
+	VSUBPS        X6, X7, X6
+	VMOVSS        X6, (DI)
+	ADDQ          $0x04, BX
+	ADDQ          $0x04, DI
+	DECQ          SI
+	JMP           one
+
+return:
+	VZEROUPPER
+	RET
+
+// func signScoresAVX512(q *byte, width uint64, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+TEXT ·signScoresAVX512(SB), NOSPLIT, $0-56
+	MOVQ      q+0(FP), AX
+	MOVQ      width+8(FP), CX
+	MOVQ      chunks+16(FP), DX
+	MOVQ      shift+24(FP), BX
+	MOVQ      ids+32(FP), SI
+	MOVQ      n+40(FP), DI
+	MOVQ      out+48(FP), R8
+	VMOVDQU64 byteOnes<>+0(SB), Z0
+	MOVQ      $0x00000008, R9
+	CMPQ      DI, R9
+	CMOVQLT   DI, R9
+
+first:
+	SUBQ  $0x01, R9
+	JLT   four
+	MOVL  (SI)(R9*4), R10
+	SHRXQ BX, R10, R11
+	MOVQ  (DX)(R11*8), R11
+	BZHIQ BX, R10, R10
+	IMULQ CX, R10
+	ADDQ  R10, R11
+	XORQ  R10, R10
+
+firstlines:
+	PREFETCHT0 (R11)(R10*1)
+	ADDQ       $0x40, R10
+	CMPQ       R10, CX
+	JLT        firstlines
+	PREFETCHT0 -1(R11)(CX*1)
+	JMP        first
+
+four:
+	CMPQ  DI, $0x0c
+	JLT   near
+	MOVL  32(SI), R9
+	SHRXQ BX, R9, R10
+	MOVQ  (DX)(R10*8), R10
+	BZHIQ BX, R9, R9
+	IMULQ CX, R9
+	ADDQ  R9, R10
+	XORQ  R9, R9
+
+lines0:
+	PREFETCHT0 (R10)(R9*1)
+	ADDQ       $0x40, R9
+	CMPQ       R9, CX
+	JLT        lines0
+	PREFETCHT0 -1(R10)(CX*1)
+	MOVL       36(SI), R9
+	SHRXQ      BX, R9, R10
+	MOVQ       (DX)(R10*8), R10
+	BZHIQ      BX, R9, R9
+	IMULQ      CX, R9
+	ADDQ       R9, R10
+	XORQ       R9, R9
+
+lines1:
+	PREFETCHT0 (R10)(R9*1)
+	ADDQ       $0x40, R9
+	CMPQ       R9, CX
+	JLT        lines1
+	PREFETCHT0 -1(R10)(CX*1)
+	MOVL       40(SI), R9
+	SHRXQ      BX, R9, R10
+	MOVQ       (DX)(R10*8), R10
+	BZHIQ      BX, R9, R9
+	IMULQ      CX, R9
+	ADDQ       R9, R10
+	XORQ       R9, R9
+
+lines2:
+	PREFETCHT0 (R10)(R9*1)
+	ADDQ       $0x40, R9
+	CMPQ       R9, CX
+	JLT        lines2
+	PREFETCHT0 -1(R10)(CX*1)
+	MOVL       44(SI), R9
+	SHRXQ      BX, R9, R10
+	MOVQ       (DX)(R10*8), R10
+	BZHIQ      BX, R9, R9
+	IMULQ      CX, R9
+	ADDQ       R9, R10
+	XORQ       R9, R9
+
+lines3:
+	PREFETCHT0 (R10)(R9*1)
+	ADDQ       $0x40, R9
+	CMPQ       R9, CX
+	JLT        lines3
+	PREFETCHT0 -1(R10)(CX*1)
+
+near:
+	MOVL  (SI), R9
+	SHRXQ BX, R9, R10
+	MOVQ  (DX)(R10*8), R10
+	BZHIQ BX, R9, R9
+	IMULQ CX, R9
+	ADDQ  R9, R10
+	MOVL  4(SI), R9
+	SHRXQ BX, R9, R11
+	MOVQ  (DX)(R11*8), R11
+	BZHIQ BX, R9, R9
+	IMULQ CX, R9
+	ADDQ  R9, R11
+	MOVL  8(SI), R9
+	SHRXQ BX, R9, R12
+	MOVQ  (DX)(R12*8), R12
+	BZHIQ BX, R9, R9
+	IMULQ CX, R9
+	ADDQ  R9, R12
+	MOVL  12(SI), R9
+	SHRXQ BX, R9, R13
+	MOVQ  (DX)(R13*8), R13
+	BZHIQ BX, R9, R9
+	IMULQ CX, R9
+	ADDQ  R9, R13
+	VPXOR X1, X1, X1
+	VPXOR X3, X3, X3
+	VPXOR X5, X5, X5
+	VPXOR X7, X7, X7
+	XORQ  R9, R9
+
+group:
+	VMOVDQU64     8(AX)(R9*8), Z8
+	KMOVQ         (R10)(R9*1), K1
+	VMOVDQU8.Z    Z8, K1, Z2
+	KMOVQ         (R11)(R9*1), K2
+	VMOVDQU8.Z    Z8, K2, Z4
+	KMOVQ         (R12)(R9*1), K3
+	VMOVDQU8.Z    Z8, K3, Z6
+	KMOVQ         (R13)(R9*1), K4
+	VMOVDQU8.Z    Z8, K4, Z8
+	VMOVDQU64     72(AX)(R9*8), Z9
+	KMOVQ         8(R10)(R9*1), K1
+	VPADDB        Z9, Z2, K1, Z2
+	KMOVQ         8(R11)(R9*1), K2
+	VPADDB        Z9, Z4, K2, Z4
+	KMOVQ         8(R12)(R9*1), K3
+	VPADDB        Z9, Z6, K3, Z6
+	KMOVQ         8(R13)(R9*1), K4
+	VPADDB        Z9, Z8, K4, Z8
+	VMOVDQU64     136(AX)(R9*8), Z9
+	KMOVQ         16(R10)(R9*1), K1
+	VPADDB        Z9, Z2, K1, Z2
+	KMOVQ         16(R11)(R9*1), K2
+	VPADDB        Z9, Z4, K2, Z4
+	KMOVQ         16(R12)(R9*1), K3
+	VPADDB        Z9, Z6, K3, Z6
+	KMOVQ         16(R13)(R9*1), K4
+	VPADDB        Z9, Z8, K4, Z8
+	VMOVDQU64     200(AX)(R9*8), Z9
+	KMOVQ         24(R10)(R9*1), K1
+	VPADDB        Z9, Z2, K1, Z2
+	KMOVQ         24(R11)(R9*1), K2
+	VPADDB        Z9, Z4, K2, Z4
+	KMOVQ         24(R12)(R9*1), K3
+	VPADDB        Z9, Z6, K3, Z6
+	KMOVQ         24(R13)(R9*1), K4
+	VPADDB        Z9, Z8, K4, Z8
+	VPMADDUBSW    Z2, Z0, Z2
+	VPADDW        Z2, Z1, Z1
+	VPMADDUBSW    Z4, Z0, Z4
+	VPADDW        Z4, Z3, Z3
+	VPMADDUBSW    Z6, Z0, Z6
+	VPADDW        Z6, Z5, Z5
+	VPMADDUBSW    Z8, Z0, Z8
+	VPADDW        Z8, Z7, Z7
+	ADDQ          $0x20, R9
+	CMPQ          R9, CX
+	JLT           group
+	VMOVDQU64     wordOnes<>+0(SB), Z2
+	VPMADDWD      Z2, Z1, Z1
+	VEXTRACTI64X4 $0x01, Z1, Y4
+	VPADDD        Y4, Y1, Y1
+	VPMADDWD      Z2, Z3, Z3
+	VEXTRACTI64X4 $0x01, Z3, Y4
+	VPADDD        Y4, Y3, Y3
+	VPMADDWD      Z2, Z5, Z5
+	VEXTRACTI64X4 $0x01, Z5, Y4
+	VPADDD        Y4, Y5, Y5
+	VPMADDWD      Z2, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y2
+	VPADDD        Y2, Y7, Y7
+	VPHADDD       Y3, Y1, Y1
+	VPHADDD       Y7, Y5, Y5
+	VPHADDD       Y5, Y1, Y1
+	VEXTRACTI128  $0x01, Y1, X2
+	VPADDD        X2, X1, X1
+	VPADDD        X1, X1, X1
+	VPBROADCASTD  (AX), X2
+	VPSUBD        X2, X1, X1
+	VCVTDQ2PS     X1, X1
+	VBROADCASTSS  4(AX), X2
+	VMULPS        X2, X1, X1
+	VMOVSS        -8(R10)(CX*1), X2
+	VINSERTPS     $0x10, -8(R11)(CX*1), X2, X2
+	VINSERTPS     $0x20, -8(R12)(CX*1), X2, X2
+	VINSERTPS     $0x30, -8(R13)(CX*1), X2, X2
+	VMOVSS        -4(R10)(CX*1), X3
+	VINSERTPS     $0x10, -4(R11)(CX*1), X3, X3
+	VINSERTPS     $0x20, -4(R12)(CX*1), X3, X3
+	VINSERTPS     $0x30, -4(R13)(CX*1), X3, X3
+	VMULPS        X2, X1, X1
+	VSUBPS        X1, X3, X1
+	VMOVUPS       X1, (R8)
+	SUBQ          $0x04, DI
+	JZ            return
+	MOVQ          $0x00000004, R9
+	CMPQ          DI, R9
+	CMOVQLT       DI, R9
+	LEAQ          (SI)(R9*4), SI
+	LEAQ          (R8)(R9*4), R8
+	MOVQ          $0x00000004, R9
+	CMPQ          DI, R9
+	CMOVQLT       R9, DI
+	JMP           four
+
+return:
+	VZEROUPPER
+	RET
+
+// func matVecBytesAVX512(m *int8, rows int, stride int, x *uint8, out *int32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F
+TEXT ·matVecBytesAVX512(SB), NOSPLIT, $0-40
+	MOVQ      m+0(FP), AX
+	MOVQ      rows+8(FP), CX
+	MOVQ      stride+16(FP), DX
+	MOVQ      x+24(FP), BX
+	MOVQ      out+32(FP), SI
+	VMOVDQU64 wordOnes<>+0(SB), Z0
+	LEAQ      (DX)(DX*2), DI
+
+rows:
+	TESTQ  CX, CX
+	JZ     return
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	XORQ   R8, R8
+	MOVQ   AX, R9
+
+columns:
+	VMOVDQU64     (BX)(R8*1), Z5
+	VPMADDUBSW    (R9), Z5, Z6
+	VPMADDWD      Z0, Z6, Z6
+	VPADDD        Z6, Z1, Z1
+	VPMADDUBSW    (R9)(DX*1), Z5, Z6
+	VPMADDWD      Z0, Z6, Z6
+	VPADDD        Z6, Z2, Z2
+	VPMADDUBSW    (R9)(DX*2), Z5, Z6
+	VPMADDWD      Z0, Z6, Z6
+	VPADDD        Z6, Z3, Z3
+	VPMADDUBSW    (R9)(DI*1), Z5, Z5
+	VPMADDWD      Z0, Z5, Z5
+	VPADDD        Z5, Z4, Z4
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R8
+	CMPQ          R8, DX
+	JLT           columns
+	VEXTRACTI64X4 $0x01, Z1, Y5
+	VPADDD        Y5, Y1, Y1
+	VEXTRACTI64X4 $0x01, Z2, Y5
+	VPADDD        Y5, Y2, Y2
+	VEXTRACTI64X4 $0x01, Z3, Y5
+	VPADDD        Y5, Y3, Y3
+	VEXTRACTI64X4 $0x01, Z4, Y5
+	VPADDD        Y5, Y4, Y4
+	VPHADDD       Y2, Y1, Y1
+	VPHADDD       Y4, Y3, Y3
+	VPHADDD       Y3, Y1, Y1
+	VEXTRACTI128  $0x01, Y1, X5
+	VPADDD        X5, X1, X5
+	VMOVDQU       X5, (SI)
+	ADDQ          $0x10, SI
+	LEAQ          (AX)(DX*4), AX
+	SUBQ          $0x04, CX
+	JMP           rows
+
+return:
+	VZEROUPPER
+	RET
+
+// func rotateSignsAVX512(x *float32, signs *uint64, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·rotateSignsAVX512(SB), NOSPLIT, $0-24
+	MOVQ       x+0(FP), AX
+	MOVQ       signs+8(FP), BX
+	MOVQ       n+16(FP), CX
+	MOVQ       CX, DX
+	SHLQ       $0x02, DX
+	LEAQ       (AX)(DX*1), CX
+	VMOVDQU64  hadamardSigns<>+0(SB), Z0
+	VMOVDQU64  hadamardSigns<>+64(SB), Z1
+	VMOVDQU64  hadamardSigns<>+128(SB), Z2
+	VMOVDQU64  hadamardSigns<>+192(SB), Z3
+	VPTERNLOGD $0xff, Z4, Z4, Z4
+	VPSLLD     $0x1f, Z4, Z4
+	MOVQ       AX, SI
+
+block:
+	KMOVW       (BX), K1
+	VMOVDQU64   (SI), Z5
+	VXORPS      Z4, Z5, K1, Z5
+	VPERMILPS   $0xb1, Z5, Z6
+	VFMADD213PS Z6, Z0, Z5
+	VPERMILPS   $0x4e, Z5, Z6
+	VFMADD213PS Z6, Z1, Z5
+	VSHUFF32X4  $0xb1, Z5, Z5, Z6
+	VFMADD213PS Z6, Z2, Z5
+	VSHUFF32X4  $0x4e, Z5, Z5, Z6
+	VFMADD213PS Z6, Z3, Z5
+	KMOVW       2(BX), K1
+	VMOVDQU64   64(SI), Z6
+	VXORPS      Z4, Z6, K1, Z6
+	VPERMILPS   $0xb1, Z6, Z7
+	VFMADD213PS Z7, Z0, Z6
+	VPERMILPS   $0x4e, Z6, Z7
+	VFMADD213PS Z7, Z1, Z6
+	VSHUFF32X4  $0xb1, Z6, Z6, Z7
+	VFMADD213PS Z7, Z2, Z6
+	VSHUFF32X4  $0x4e, Z6, Z6, Z7
+	VFMADD213PS Z7, Z3, Z6
+	KMOVW       4(BX), K1
+	VMOVDQU64   128(SI), Z7
+	VXORPS      Z4, Z7, K1, Z7
+	VPERMILPS   $0xb1, Z7, Z8
+	VFMADD213PS Z8, Z0, Z7
+	VPERMILPS   $0x4e, Z7, Z8
+	VFMADD213PS Z8, Z1, Z7
+	VSHUFF32X4  $0xb1, Z7, Z7, Z8
+	VFMADD213PS Z8, Z2, Z7
+	VSHUFF32X4  $0x4e, Z7, Z7, Z8
+	VFMADD213PS Z8, Z3, Z7
+	KMOVW       6(BX), K1
+	VMOVDQU64   192(SI), Z8
+	VXORPS      Z4, Z8, K1, Z8
+	VPERMILPS   $0xb1, Z8, Z9
+	VFMADD213PS Z9, Z0, Z8
+	VPERMILPS   $0x4e, Z8, Z9
+	VFMADD213PS Z9, Z1, Z8
+	VSHUFF32X4  $0xb1, Z8, Z8, Z9
+	VFMADD213PS Z9, Z2, Z8
+	VSHUFF32X4  $0x4e, Z8, Z8, Z9
+	VFMADD213PS Z9, Z3, Z8
+	KMOVW       8(BX), K1
+	VMOVDQU64   256(SI), Z9
+	VXORPS      Z4, Z9, K1, Z9
+	VPERMILPS   $0xb1, Z9, Z10
+	VFMADD213PS Z10, Z0, Z9
+	VPERMILPS   $0x4e, Z9, Z10
+	VFMADD213PS Z10, Z1, Z9
+	VSHUFF32X4  $0xb1, Z9, Z9, Z10
+	VFMADD213PS Z10, Z2, Z9
+	VSHUFF32X4  $0x4e, Z9, Z9, Z10
+	VFMADD213PS Z10, Z3, Z9
+	KMOVW       10(BX), K1
+	VMOVDQU64   320(SI), Z10
+	VXORPS      Z4, Z10, K1, Z10
+	VPERMILPS   $0xb1, Z10, Z11
+	VFMADD213PS Z11, Z0, Z10
+	VPERMILPS   $0x4e, Z10, Z11
+	VFMADD213PS Z11, Z1, Z10
+	VSHUFF32X4  $0xb1, Z10, Z10, Z11
+	VFMADD213PS Z11, Z2, Z10
+	VSHUFF32X4  $0x4e, Z10, Z10, Z11
+	VFMADD213PS Z11, Z3, Z10
+	KMOVW       12(BX), K1
+	VMOVDQU64   384(SI), Z11
+	VXORPS      Z4, Z11, K1, Z11
+	VPERMILPS   $0xb1, Z11, Z12
+	VFMADD213PS Z12, Z0, Z11
+	VPERMILPS   $0x4e, Z11, Z12
+	VFMADD213PS Z12, Z1, Z11
+	VSHUFF32X4  $0xb1, Z11, Z11, Z12
+	VFMADD213PS Z12, Z2, Z11
+	VSHUFF32X4  $0x4e, Z11, Z11, Z12
+	VFMADD213PS Z12, Z3, Z11
+	KMOVW       14(BX), K1
+	VMOVDQU64   448(SI), Z12
+	VXORPS      Z4, Z12, K1, Z12
+	VPERMILPS   $0xb1, Z12, Z13
+	VFMADD213PS Z13, Z0, Z12
+	VPERMILPS   $0x4e, Z12, Z13
+	VFMADD213PS Z13, Z1, Z12
+	VSHUFF32X4  $0xb1, Z12, Z12, Z13
+	VFMADD213PS Z13, Z2, Z12
+	VSHUFF32X4  $0x4e, Z12, Z12, Z13
+	VFMADD213PS Z13, Z3, Z12
+	KMOVW       16(BX), K1
+	VMOVDQU64   512(SI), Z13
+	VXORPS      Z4, Z13, K1, Z13
+	VPERMILPS   $0xb1, Z13, Z14
+	VFMADD213PS Z14, Z0, Z13
+	VPERMILPS   $0x4e, Z13, Z14
+	VFMADD213PS Z14, Z1, Z13
+	VSHUFF32X4  $0xb1, Z13, Z13, Z14
+	VFMADD213PS Z14, Z2, Z13
+	VSHUFF32X4  $0x4e, Z13, Z13, Z14
+	VFMADD213PS Z14, Z3, Z13
+	KMOVW       18(BX), K1
+	VMOVDQU64   576(SI), Z14
+	VXORPS      Z4, Z14, K1, Z14
+	VPERMILPS   $0xb1, Z14, Z15
+	VFMADD213PS Z15, Z0, Z14
+	VPERMILPS   $0x4e, Z14, Z15
+	VFMADD213PS Z15, Z1, Z14
+	VSHUFF32X4  $0xb1, Z14, Z14, Z15
+	VFMADD213PS Z15, Z2, Z14
+	VSHUFF32X4  $0x4e, Z14, Z14, Z15
+	VFMADD213PS Z15, Z3, Z14
+	KMOVW       20(BX), K1
+	VMOVDQU64   640(SI), Z15
+	VXORPS      Z4, Z15, K1, Z15
+	VPERMILPS   $0xb1, Z15, Z16
+	VFMADD213PS Z16, Z0, Z15
+	VPERMILPS   $0x4e, Z15, Z16
+	VFMADD213PS Z16, Z1, Z15
+	VSHUFF32X4  $0xb1, Z15, Z15, Z16
+	VFMADD213PS Z16, Z2, Z15
+	VSHUFF32X4  $0x4e, Z15, Z15, Z16
+	VFMADD213PS Z16, Z3, Z15
+	KMOVW       22(BX), K1
+	VMOVDQU64   704(SI), Z16
+	VXORPS      Z4, Z16, K1, Z16
+	VPERMILPS   $0xb1, Z16, Z17
+	VFMADD213PS Z17, Z0, Z16
+	VPERMILPS   $0x4e, Z16, Z17
+	VFMADD213PS Z17, Z1, Z16
+	VSHUFF32X4  $0xb1, Z16, Z16, Z17
+	VFMADD213PS Z17, Z2, Z16
+	VSHUFF32X4  $0x4e, Z16, Z16, Z17
+	VFMADD213PS Z17, Z3, Z16
+	KMOVW       24(BX), K1
+	VMOVDQU64   768(SI), Z17
+	VXORPS      Z4, Z17, K1, Z17
+	VPERMILPS   $0xb1, Z17, Z18
+	VFMADD213PS Z18, Z0, Z17
+	VPERMILPS   $0x4e, Z17, Z18
+	VFMADD213PS Z18, Z1, Z17
+	VSHUFF32X4  $0xb1, Z17, Z17, Z18
+	VFMADD213PS Z18, Z2, Z17
+	VSHUFF32X4  $0x4e, Z17, Z17, Z18
+	VFMADD213PS Z18, Z3, Z17
+	KMOVW       26(BX), K1
+	VMOVDQU64   832(SI), Z18
+	VXORPS      Z4, Z18, K1, Z18
+	VPERMILPS   $0xb1, Z18, Z19
+	VFMADD213PS Z19, Z0, Z18
+	VPERMILPS   $0x4e, Z18, Z19
+	VFMADD213PS Z19, Z1, Z18
+	VSHUFF32X4  $0xb1, Z18, Z18, Z19
+	VFMADD213PS Z19, Z2, Z18
+	VSHUFF32X4  $0x4e, Z18, Z18, Z19
+	VFMADD213PS Z19, Z3, Z18
+	KMOVW       28(BX), K1
+	VMOVDQU64   896(SI), Z19
+	VXORPS      Z4, Z19, K1, Z19
+	VPERMILPS   $0xb1, Z19, Z20
+	VFMADD213PS Z20, Z0, Z19
+	VPERMILPS   $0x4e, Z19, Z20
+	VFMADD213PS Z20, Z1, Z19
+	VSHUFF32X4  $0xb1, Z19, Z19, Z20
+	VFMADD213PS Z20, Z2, Z19
+	VSHUFF32X4  $0x4e, Z19, Z19, Z20
+	VFMADD213PS Z20, Z3, Z19
+	KMOVW       30(BX), K1
+	VMOVDQU64   960(SI), Z20
+	VXORPS      Z4, Z20, K1, Z20
+	VPERMILPS   $0xb1, Z20, Z21
+	VFMADD213PS Z21, Z0, Z20
+	VPERMILPS   $0x4e, Z20, Z21
+	VFMADD213PS Z21, Z1, Z20
+	VSHUFF32X4  $0xb1, Z20, Z20, Z21
+	VFMADD213PS Z21, Z2, Z20
+	VSHUFF32X4  $0x4e, Z20, Z20, Z21
+	VFMADD213PS Z21, Z3, Z20
+	VADDPS      Z6, Z5, Z21
+	VSUBPS      Z6, Z5, Z6
+	VADDPS      Z8, Z7, Z5
+	VSUBPS      Z8, Z7, Z8
+	VADDPS      Z10, Z9, Z7
+	VSUBPS      Z10, Z9, Z10
+	VADDPS      Z12, Z11, Z9
+	VSUBPS      Z12, Z11, Z12
+	VADDPS      Z14, Z13, Z11
+	VSUBPS      Z14, Z13, Z14
+	VADDPS      Z16, Z15, Z13
+	VSUBPS      Z16, Z15, Z16
+	VADDPS      Z18, Z17, Z15
+	VSUBPS      Z18, Z17, Z18
+	VADDPS      Z20, Z19, Z17
+	VSUBPS      Z20, Z19, Z20
+	VADDPS      Z5, Z21, Z19
+	VSUBPS      Z5, Z21, Z5
+	VADDPS      Z8, Z6, Z21
+	VSUBPS      Z8, Z6, Z8
+	VADDPS      Z9, Z7, Z6
+	VSUBPS      Z9, Z7, Z9
+	VADDPS      Z12, Z10, Z7
+	VSUBPS      Z12, Z10, Z12
+	VADDPS      Z13, Z11, Z10
+	VSUBPS      Z13, Z11, Z13
+	VADDPS      Z16, Z14, Z11
+	VSUBPS      Z16, Z14, Z16
+	VADDPS      Z17, Z15, Z14
+	VSUBPS      Z17, Z15, Z17
+	VADDPS      Z20, Z18, Z15
+	VSUBPS      Z20, Z18, Z20
+	VADDPS      Z6, Z19, Z18
+	VSUBPS      Z6, Z19, Z6
+	VADDPS      Z7, Z21, Z19
+	VSUBPS      Z7, Z21, Z7
+	VADDPS      Z9, Z5, Z21
+	VSUBPS      Z9, Z5, Z9
+	VADDPS      Z12, Z8, Z5
+	VSUBPS      Z12, Z8, Z12
+	VADDPS      Z14, Z10, Z8
+	VSUBPS      Z14, Z10, Z14
+	VADDPS      Z15, Z11, Z10
+	VSUBPS      Z15, Z11, Z15
+	VADDPS      Z17, Z13, Z11
+	VSUBPS      Z17, Z13, Z17
+	VADDPS      Z20, Z16, Z13
+	VSUBPS      Z20, Z16, Z20
+	VADDPS      Z8, Z18, Z16
+	VSUBPS      Z8, Z18, Z8
+	VADDPS      Z10, Z19, Z18
+	VSUBPS      Z10, Z19, Z10
+	VADDPS      Z11, Z21, Z19
+	VSUBPS      Z11, Z21, Z11
+	VADDPS      Z13, Z5, Z21
+	VSUBPS      Z13, Z5, Z13
+	VADDPS      Z14, Z6, Z5
+	VSUBPS      Z14, Z6, Z14
+	VADDPS      Z15, Z7, Z6
+	VSUBPS      Z15, Z7, Z15
+	VADDPS      Z17, Z9, Z7
+	VSUBPS      Z17, Z9, Z17
+	VADDPS      Z20, Z12, Z9
+	VSUBPS      Z20, Z12, Z20
+	VMOVUPS     Z16, (SI)
+	VMOVUPS     Z18, 64(SI)
+	VMOVUPS     Z19, 128(SI)
+	VMOVUPS     Z21, 192(SI)
+	VMOVUPS     Z5, 256(SI)
+	VMOVUPS     Z6, 320(SI)
+	VMOVUPS     Z7, 384(SI)
+	VMOVUPS     Z9, 448(SI)
+	VMOVUPS     Z8, 512(SI)
+	VMOVUPS     Z10, 576(SI)
+	VMOVUPS     Z11, 640(SI)
+	VMOVUPS     Z13, 704(SI)
+	VMOVUPS     Z14, 768(SI)
+	VMOVUPS     Z15, 832(SI)
+	VMOVUPS     Z17, 896(SI)
+	VMOVUPS     Z20, 960(SI)
+	ADDQ        $0x00000400, SI
+	ADDQ        $0x20, BX
+	CMPQ        SI, CX
+	JLT         block
+	MOVQ        $0x00000400, BX
+
+step:
+	CMPQ BX, DX
+	JGE  return
+	LEAQ (BX)(BX*1), SI
+	CMPQ SI, DX
+	JLT  two
+
+pair:
+	VMOVUPS (AX), Z0
+	VMOVUPS (AX)(BX*1), Z1
+	VADDPS  Z1, Z0, Z2
+	VSUBPS  Z1, Z0, Z1
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z1, (AX)(BX*1)
+	ADDQ    $0x40, AX
+	LEAQ    (AX)(BX*1), SI
+	CMPQ    SI, CX
+	JLT     pair
+	JMP     return
+
+two:
+	LEAQ (BX)(BX*2), R8
+	MOVQ AX, SI
+
+run:
+	LEAQ (SI)(BX*1), DI
+
+four:
+	VMOVUPS (SI), Z0
+	VMOVUPS (SI)(BX*1), Z1
+	VMOVUPS (SI)(BX*2), Z2
+	VMOVUPS (SI)(R8*1), Z3
+	VADDPS  Z1, Z0, Z4
+	VSUBPS  Z1, Z0, Z1
+	VADDPS  Z3, Z2, Z0
+	VSUBPS  Z3, Z2, Z3
+	VADDPS  Z0, Z4, Z2
+	VSUBPS  Z0, Z4, Z0
+	VADDPS  Z3, Z1, Z4
+	VSUBPS  Z3, Z1, Z3
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z4, (SI)(BX*1)
+	VMOVUPS Z0, (SI)(BX*2)
+	VMOVUPS Z3, (SI)(R8*1)
+	ADDQ    $0x40, SI
+	CMPQ    SI, DI
+	JLT     four
+	ADDQ    R8, SI
+	CMPQ    SI, CX
+	JLT     run
+	SHLQ    $0x02, BX
+	JMP     step
+
+return:
+	VZEROUPPER
+	RET
+
+// func allFiniteAVX2(x *float32, n int) bool
+// Requires: AVX, AVX2
+TEXT ·allFiniteAVX2(SB), NOSPLIT, $0-17
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	VMOVDQU exponent<>+0(SB), Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+
+unrolled:
+	CMPQ     CX, $0x00000010
+	JLT      single
+	VMOVDQU  (AX), Y3
+	VPAND    Y0, Y3, Y3
+	VPCMPEQD Y0, Y3, Y3
+	VPOR     Y3, Y1, Y1
+	VMOVDQU  32(AX), Y3
+	VPAND    Y0, Y3, Y3
+	VPCMPEQD Y0, Y3, Y3
+	VPOR     Y3, Y2, Y2
+	ADDQ     $0x00000040, AX
+	SUBQ     $0x00000010, CX
+	JMP      unrolled
+
+single:
+	CMPQ     CX, $0x00000008
+	JLT      tail
+	VMOVDQU  (AX), Y3
+	VPAND    Y0, Y3, Y3
+	VPCMPEQD Y0, Y3, Y3
+	VPOR     Y3, Y1, Y1
+	ADDQ     $0x00000020, AX
+	SUBQ     $0x00000008, CX
+	JMP      single
+
+tail:
+	TESTQ      CX, CX
+	JZ         done
+	LEAQ       floatMask<>+64(SB), DX
+	NEGQ       CX
+	VMOVDQU    (DX)(CX*4), Y3
+	VMASKMOVPS (AX), Y3, Y3
+	VPAND      Y0, Y3, Y3
+	VPCMPEQD   Y0, Y3, Y3
+	VPOR       Y3, Y1, Y1
+
+done:
+	VPOR   Y2, Y1, Y1
+	VPTEST Y1, Y1
+	SETEQ  AL
+	MOVB   AL, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func wholeBytesAVX2(x *float32, n int, out *uint8) bool
+// Requires: AVX, AVX2
+TEXT ·wholeBytesAVX2(SB), NOSPLIT, $0-25
+	MOVQ     x+0(FP), AX
+	MOVQ     n+8(FP), CX
+	MOVQ     out+16(FP), DX
+	VPXOR    Y0, Y0, Y0
+	VPCMPEQD Y1, Y1, Y1
+	VPSLLD   $0x08, Y1, Y1
+
+eight:
+	TESTQ        CX, CX
+	JZ           done
+	VMOVUPS      (AX), Y2
+	VCVTTPS2DQ   Y2, Y3
+	VCVTDQ2PS    Y3, Y4
+	VCMPPS       $0x04, Y2, Y4, Y4
+	VORPS        Y4, Y0, Y0
+	VPAND        Y1, Y3, Y4
+	VPOR         Y4, Y0, Y0
+	VEXTRACTI128 $0x01, Y3, X2
+	VPACKUSDW    X2, X3, X2
+	VPACKUSWB    X2, X2, X2
+	VMOVQ        X2, (DX)
+	ADDQ         $0x20, AX
+	ADDQ         $0x08, DX
+	SUBQ         $0x08, CX
+	JMP          eight
+
+done:
+	VPTEST Y0, Y0
+	SETEQ  AL
+	MOVB   AL, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func largestBitsAVX2(x *float32, n int) uint32
+// Requires: AVX, AVX2
+TEXT ·largestBitsAVX2(SB), NOSPLIT, $0-20
+	MOVQ     x+0(FP), AX
+	MOVQ     n+8(FP), CX
+	VPXOR    Y0, Y0, Y0
+	VPXOR    Y1, Y1, Y1
+	VPXOR    Y2, Y2, Y2
+	VPXOR    Y3, Y3, Y3
+	VPCMPEQD Y4, Y4, Y4
+	VPSRLD   $0x01, Y4, Y4
+
+unrolled:
+	CMPQ    CX, $0x00000020
+	JLT     single
+	VPAND   (AX), Y4, Y5
+	VPMAXUD Y5, Y0, Y0
+	VPAND   32(AX), Y4, Y5
+	VPMAXUD Y5, Y1, Y1
+	VPAND   64(AX), Y4, Y5
+	VPMAXUD Y5, Y2, Y2
+	VPAND   96(AX), Y4, Y5
+	VPMAXUD Y5, Y3, Y3
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000020, CX
+	JMP     unrolled
+
+single:
+	CMPQ    CX, $0x00000008
+	JLT     tail
+	VPAND   (AX), Y4, Y5
+	VPMAXUD Y5, Y0, Y0
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000008, CX
+	JMP     single
+
+tail:
+	TESTQ      CX, CX
+	JZ         done
+	LEAQ       floatMask<>+64(SB), DX
+	NEGQ       CX
+	VMOVDQU    (DX)(CX*4), Y5
+	VMASKMOVPS (AX), Y5, Y5
+	VPAND      Y4, Y5, Y5
+	VPMAXUD    Y5, Y0, Y0
+
+done:
+	VPMAXUD      Y1, Y0, Y0
+	VPMAXUD      Y3, Y2, Y2
+	VPMAXUD      Y2, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, AX
+	MOVL         AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func roundSixteensAVX2(x *float32, n int, scale float32, out *int8) int32
+// Requires: AVX, AVX2, SSE
+TEXT ·roundSixteensAVX2(SB), NOSPLIT, $0-36
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         out+24(FP), DX
+	MOVSS        scale+16(FP), X0
+	VBROADCASTSS X0, Y0
+	VPXOR        Y1, Y1, Y1
+
+sixteen:
+	TESTQ        CX, CX
+	JZ           done
+	VMULPS       (AX), Y0, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPADDD       Y2, Y1, Y1
+	VMULPS       32(AX), Y0, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPADDD       Y3, Y1, Y1
+	VPACKSSDW    Y3, Y2, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKSSWB    X3, X2, X3
+	VMOVDQU      X3, (DX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x10, DX
+	SUBQ         $0x10, CX
+	JMP          sixteen
+
+done:
+	VEXTRACTI128 $0x01, Y1, X0
+	VPADDD       X0, X1, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPADDD       X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VPADDD       X0, X1, X1
+	VMOVD        X1, AX
+	MOVL         AX, ret+32(FP)
 	VZEROUPPER
 	RET
 

@@ -93,33 +93,3 @@ func TestInverseNorm(t *testing.T) {
 		}
 	}
 }
-
-// Every element that is no number is found, the first one of several.
-func TestIsFinite(t *testing.T) {
-	bad := []float32{
-		float32(math.NaN()), -float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)),
-		math.Float32frombits(0x7f800001),
-	}
-	good := []float32{0, 1, -math.MaxFloat32, math.MaxFloat32, math.SmallestNonzeroFloat32}
-	for n := range 70 {
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = good[i%len(good)]
-		}
-		if i := IsFinite(x); i != -1 {
-			t.Fatalf("%d finite elements: %d", n, i)
-		}
-		for i, keep := range x {
-			x[i] = bad[(i+n)%len(bad)]
-			if got := IsFinite(x); got != i {
-				t.Fatalf("%d elements, the first bad one is %d: %d", n, i, got)
-			}
-			last := x[n-1]
-			x[n-1] = bad[0]
-			if got := IsFinite(x); got != i {
-				t.Fatalf("%d elements, bad are %d and the last: %d", n, i, got)
-			}
-			x[n-1], x[i] = last, keep
-		}
-	}
-}

@@ -128,7 +128,10 @@ func matVecBytesGo(m []int8, rows, stride int, x []uint8, out []int32) {
 // lossless: whether all elements are integers from 0 to 255. If not, the content of
 // out is undefined. O(len(x)).
 func WholeBytes(x []float32, out []uint8) bool {
-	out = out[:len(x)]
+	return wholeBytes(x, out[:len(x)])
+}
+
+func wholeBytesGo(x []float32, out []uint8) bool {
 	for i, v := range x {
 		b := uint8(int32(v))
 		if float32(b) != v {

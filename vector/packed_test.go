@@ -171,33 +171,35 @@ func TestKernelMatVecBytes(t *testing.T) {
 	})
 }
 
-func TestWholeBytes(t *testing.T) {
-	for n := range 70 {
-		x, out := make([]float32, n), make([]uint8, n)
-		for i := range x {
-			x[i] = float32((i * 37) % 256)
-		}
-		if n > 3 {
-			x[3] = float32(math.Copysign(0, -1))
-		}
-		if !WholeBytes(x, out) {
-			t.Fatalf("%d whole numbers are not", n)
-		}
-		for i, v := range x {
-			if out[i] != uint8(v) {
-				t.Fatalf("element %d of %d: %d, want %v", i, n, out[i], v)
+func TestKernelWholeBytes(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		for n := range 70 {
+			x, out := view[float32](fencedEnd(t, 4*n)), fencedEnd(t, n)
+			for i := range x {
+				x[i] = float32((i * 37) % 256)
 			}
-		}
-		for i, v := range x {
-			for _, bad := range []float32{
-				-1, 256, 0.5, 1e10, -1e10, float32(math.NaN()), float32(math.Inf(1)), 255.00002, 1 << 31,
-			} {
-				x[i] = bad
-				if WholeBytes(x, out) {
-					t.Fatalf("element %d of %d is %v", i, n, bad)
+			if n > 3 {
+				x[3] = float32(math.Copysign(0, -1))
+			}
+			if !WholeBytes(x, out) {
+				t.Fatalf("%d whole numbers are not", n)
+			}
+			for i, v := range x {
+				if out[i] != uint8(v) {
+					t.Fatalf("element %d of %d: %d, want %v", i, n, out[i], v)
 				}
 			}
-			x[i] = v
+			for i, v := range x {
+				for _, bad := range []float32{
+					-1, 256, 0.5, 1e10, -1e10, float32(math.NaN()), float32(math.Inf(1)), 255.00002, 1 << 31,
+				} {
+					x[i] = bad
+					if WholeBytes(x, out) {
+						t.Fatalf("element %d of %d is %v", i, n, bad)
+					}
+				}
+				x[i] = v
+			}
 		}
-	}
+	})
 }

@@ -5,12 +5,14 @@ import "math"
 // Queries are rounded to small integers, which the kernels of sketches and MatVecBytes multiply exactly.
 
 // largest returns the largest magnitude; NaN counts as larger than any number.
-func largest(x []float32) float32 {
+func largest(x []float32) float32 { return math.Float32frombits(largestBits(x)) }
+
+func largestBitsGo(x []float32) uint32 {
 	var m uint32
 	for _, y := range x {
 		m = max(m, math.Float32bits(y)&^(1<<31))
 	}
-	return math.Float32frombits(m)
+	return m
 }
 
 // scalable reports whether step is finite and its inverse, too.
@@ -20,7 +22,14 @@ func scalable(step float32) bool {
 
 // roundBytes writes x·scale, rounded to the nearest integers, ties to even, to out, and returns their sum.
 // The magnitudes of x·scale are at most 127.
-func roundBytes(x []float32, scale float32, out []int8) (sum int32) {
+func roundBytes(x []float32, scale float32, out []int8) int32 {
+	out = out[:len(x)]
+	n := len(x) &^ 15
+	sum := roundSixteens(x[:n], scale, out[:n])
+	return sum + roundBytesGo(x[n:], scale, out[n:])
+}
+
+func roundBytesGo(x []float32, scale float32, out []int8) (sum int32) {
 	out = out[:len(x)]
 	for i, y := range x {
 		v := rounded(float32(y * scale))

@@ -33,7 +33,7 @@ func (s Sparse) Validate() error {
 	if len(s.Index) != len(s.Value) {
 		return fmt.Errorf("%w: %d features with %d values", ErrSparse, len(s.Index), len(s.Value))
 	}
-	if ascend(s.Index) && IsFinite(s.Value) < 0 {
+	if ascend(s.Index) && allFinite(s.Value) {
 		return nil
 	}
 	for i, f := range s.Index {
@@ -167,7 +167,7 @@ func (m *CSR) Validate() error {
 // be more rows than entries. Rows ascend if the column number only falls or repeats
 // at the start of a row.
 func (m *CSR) valid() bool {
-	if IsFinite(m.Value) >= 0 {
+	if !allFinite(m.Value) {
 		return false
 	}
 	descents := descentsOf(m.Index)

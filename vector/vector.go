@@ -37,7 +37,8 @@ func DotFloat32Uint8(q []float32, row []uint8) float32 {
 
 // DotTile computes all dot products of two blocks of row-major vectors:
 // out[i*nb+j] = aᵢ·bⱼ for na and nb vectors of dim coordinates. It is the kernel of
-// the exact k-NN graph: blocks of 4 by 3 products stay in registers. A product has the same bits at every position in a tile and in MatVec,
+// the exact k-NN graph: blocks of 4 by 3 products (6 by 4 with AVX-512) stay in
+// registers. A product has the same bits at every position in a tile and in MatVec,
 // so results do not depend on how the work is divided; they may differ from Dot in
 // the last bits. The slices must hold na·dim, nb·dim and na·nb elements.
 // O(na·nb·dim).

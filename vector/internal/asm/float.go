@@ -14,27 +14,27 @@ import (
 const unroll = 4
 
 // begin starts a kernel without a frame; signature is without the func keyword.
-func begin(name, signature, doc string) {
-	TEXT(name+"AVX2", 4, "func"+signature) // NOSPLIT
+func begin(s set, name, signature, doc string) {
+	TEXT(name+s.name, 4, "func"+signature) // NOSPLIT
 	Pragma("noescape")
-	Doc(strings.Split(name+"AVX2 is "+doc+".", "\n")...)
+	Doc(strings.Split(name+s.name+" is "+doc+".", "\n")...)
 }
 
 // floatPair emits l2Squared or dot for two float vectors.
-func floatPair(name, doc string, distance bool) {
-	begin(name, "(a, b *float32, n int) float32", doc)
+func floatPair(s set, name, doc string, distance bool) {
+	begin(s, name, "(a, b *float32, n int) float32", doc)
 	a := Load(Param("a"), GP64()).(GPVirtual)
 	b := Load(Param("b"), GP64()).(GPVirtual)
 	n := Load(Param("n"), GP64()).(GPVirtual)
-	acc := accumulators()
-	blocks(n, lanes, unroll, func(k, j int) {
-		x := YMM()
-		VMOVDQU(Mem{Base: a, Disp: width * j}, x)
+	acc := accumulators(s)
+	s.blocks(n, s.lanes(), unroll, func(k, j int) {
+		x := s.vec()
+		s.load(Mem{Base: a, Disp: s.bytes * j}, x)
 		if distance {
-			VSUBPS(Mem{Base: b, Disp: width * j}, x, x)
+			VSUBPS(Mem{Base: b, Disp: s.bytes * j}, x, x)
 			VFMADD231PS(x, x, acc[k])
 		} else {
-			VFMADD231PS(Mem{Base: b, Disp: width * j}, x, acc[k])
+			VFMADD231PS(Mem{Base: b, Disp: s.bytes * j}, x, acc[k])
 		}
 	}, func(elements int) {
 		ADDQ(U32(4*elements), a)
@@ -42,10 +42,17 @@ func floatPair(name, doc string, distance bool) {
 	})
 	TESTQ(n, n)
 	JZ(LabelRef("done"))
-	x, y, mask := YMM(), YMM(), YMM()
-	VMOVDQU(lead(n), mask)
-	VMASKMOVPS(Mem{Base: a}, mask, x)
-	VMASKMOVPS(Mem{Base: b}, mask, y)
+	x, y := s.vec(), s.vec()
+	k, m := s.lead(n)
+	if s.wide {
+		VMOVUPS_Z(Mem{Base: a}, k, x)
+		VMOVUPS_Z(Mem{Base: b}, k, y)
+	} else {
+		mask := YMM()
+		VMOVDQU(m, mask)
+		VMASKMOVPS(Mem{Base: a}, mask, x)
+		VMASKMOVPS(Mem{Base: b}, mask, y)
+	}
 	if distance {
 		VSUBPS(y, x, x)
 		VFMADD231PS(x, x, acc[1])
@@ -53,43 +60,46 @@ func floatPair(name, doc string, distance bool) {
 		VFMADD231PS(y, x, acc[1])
 	}
 	Label("done")
-	finishFloat(acc)
+	finishFloat(s, acc)
 }
 
 // accumulators returns the cleared accumulators of a pair kernel.
-func accumulators() []VecVirtual {
+func accumulators(s set) []VecVirtual {
 	acc := make([]VecVirtual, unroll)
 	for i := range acc {
-		acc[i] = YMM()
-		zero(acc[i])
+		acc[i] = s.vec()
+		s.zero(acc[i])
 	}
 	return acc
 }
 
 // finishFloat adds the accumulators and emits the return of their sum.
-func finishFloat(acc []VecVirtual) {
+func finishFloat(s set, acc []VecVirtual) {
 	VADDPS(acc[1], acc[0], acc[0])
 	VADDPS(acc[3], acc[2], acc[2])
 	VADDPS(acc[2], acc[0], acc[0])
-	Store(sumFloat(acc[0]), ReturnIndex(0))
+	Store(s.sumFloat(acc[0]), ReturnIndex(0))
 	VZEROUPPER()
 	RET()
 }
 
 // mixedPair emits l2Mixed or dotMixed for a float query and a row of bytes.
-func mixedPair(name, doc string, distance bool) {
-	begin(name, "(q *float32, row *uint8, n int) float32", doc)
+func mixedPair(s set, name, doc string, distance bool) {
+	begin(s, name, "(q *float32, row *uint8, n int) float32", doc)
 	q := Load(Param("q"), GP64()).(GPVirtual)
 	row := Load(Param("row"), GP64()).(GPVirtual)
 	n := Load(Param("n"), GP64()).(GPVirtual)
-	acc := accumulators()
-	CMPQ(n, U8(lanes))
-	JLT(LabelRef("short"))
-	blocks(n, lanes, unroll, func(k, j int) {
-		x := YMM()
+	acc := accumulators(s)
+	lanes := s.lanes()
+	if !s.wide {
+		CMPQ(n, U8(lanes))
+		JLT(LabelRef("short"))
+	}
+	s.blocks(n, lanes, unroll, func(k, j int) {
+		x := s.vec()
 		VPMOVZXBD(Mem{Base: row, Disp: lanes * j}, x)
 		VCVTDQ2PS(x, x)
-		m := Mem{Base: q, Disp: width * j}
+		m := Mem{Base: q, Disp: s.bytes * j}
 		if distance {
 			VSUBPS(m, x, x)
 			VFMADD231PS(x, x, acc[k])
@@ -102,25 +112,39 @@ func mixedPair(name, doc string, distance bool) {
 	})
 	TESTQ(n, n)
 	JZ(LabelRef("done"))
-	x, y := YMM(), YMM()
-	// The vector has at least eight elements: read the last eight again and
-	// drop those that are already counted.
-	VPMOVZXBD(Mem{Base: row, Index: n, Scale: 1, Disp: -8}, x)
-	VMOVUPS(Mem{Base: q, Index: n, Scale: 4, Disp: -32}, y)
+	x, y := s.vec(), s.vec()
+	if s.wide {
+		k := ones(n)
+		// A masked move does not fault on bytes it leaves out. A masked VPMOVZXBD
+		// should not either, but it does on the emulator that ran the tests.
+		VMOVDQU8_Z(Mem{Base: row}, k, x.AsX())
+		VPMOVZXBD(x.AsX(), x)
+		VMOVUPS_Z(Mem{Base: q}, k, y)
+	} else {
+		// The vector has at least eight elements: read the last eight again and
+		// drop those that are already counted.
+		VPMOVZXBD(Mem{Base: row, Index: n, Scale: 1, Disp: -8}, x)
+		VMOVUPS(Mem{Base: q, Index: n, Scale: 4, Disp: -32}, y)
+	}
 	VCVTDQ2PS(x, x)
 	if distance {
 		VSUBPS(y, x, y)
 	}
-	p := GP64()
-	LEAQ(floatMask, p)
-	VANDPS(Mem{Base: p, Index: n, Scale: 4}, y, y)
+	if !s.wide {
+		p := GP64()
+		LEAQ(floatMask, p)
+		VANDPS(Mem{Base: p, Index: n, Scale: 4}, y, y)
+	}
 	if distance {
 		VFMADD231PS(y, y, acc[1])
 	} else {
 		VFMADD231PS(y, x, acc[1])
 	}
 	Label("done")
-	finishFloat(acc)
+	finishFloat(s, acc)
+	if s.wide {
+		return
+	}
 	Label("short")
 	TESTQ(n, n)
 	JZ(LabelRef("done"))
@@ -139,6 +163,39 @@ func mixedPair(name, doc string, distance bool) {
 	INCQ(row)
 	DECQ(n)
 	JMP(LabelRef("short"))
+}
+
+// allFinite emits the check that no exponent is all ones.
+func allFinite() {
+	s := set{name: "AVX2", bytes: 32}
+	begin(s, "allFinite", "(x *float32, n int) bool", "whether none of n floats is a NaN or an infinity")
+	x := Load(Param("x"), GP64()).(GPVirtual)
+	n := Load(Param("n"), GP64()).(GPVirtual)
+	e := YMM()
+	VMOVDQU(exponent, e)
+	bad := []VecVirtual{YMM(), YMM()}
+	for _, v := range bad {
+		s.zero(v)
+	}
+	check := func(v, into vector) {
+		VPAND(e, v, v)
+		VPCMPEQD(e, v, v)
+		VPOR(v, into, into)
+	}
+	s.blocks(n, 8, 2, func(k, j int) {
+		v := YMM()
+		VMOVDQU(Mem{Base: x, Disp: 32 * j}, v)
+		check(v, bad[k])
+	}, func(elements int) { ADDQ(U32(4*elements), x) })
+	check(s.rest(n, Mem{Base: x}), bad[0])
+	Label("done")
+	VPOR(bad[1], bad[0], bad[0])
+	VPTEST(bad[0], bad[0])
+	r := GP8()
+	SETEQ(r)
+	Store(r, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
 }
 
 // prefetch emits a kernel that requests every cache line of a run of bytes.

@@ -18,6 +18,7 @@ const (
 
 // packedOps are the operands of the kernel of packed sketches.
 type packedOps struct {
+	set
 	q, chunks, shift, ids, n, out GPVirtual
 	mask                          GPVirtual // of a row's number in its chunk
 	head, count                   Register  // multipliers of the head; shift of the tail
@@ -26,40 +27,40 @@ type packedOps struct {
 }
 
 // loadPacked loads the parameters, the constants and the query.
-func loadPacked() *packedOps {
+func loadPacked(s set) *packedOps {
 	load := func(name string) GPVirtual { return Load(Param(name), GP64()).(GPVirtual) }
 	k := &packedOps{
-		q: load("q"), chunks: load("chunks"), shift: load("shift"), ids: load("ids"), n: load("n"),
-		out: load("out"), mask: GP64(), head: YMM(), count: XMM(), nibble: YMM(), ones: YMM(),
+		set: s, q: load("q"), chunks: load("chunks"), shift: load("shift"), ids: load("ids"), n: load("n"),
+		out: load("out"), mask: GP64(), head: YMM(), count: XMM(), nibble: s.vec(), ones: s.vec(),
 	}
 	MOVQ(I32(-1), k.mask)
 	SHLXQ(k.shift, k.mask, k.mask)
 	NOTQ(k.mask)
 	VMOVDQU(Mem{Base: k.q, Disp: packedHead}, k.head)
-	VMOVDQU(lowNibbles, k.nibble)
-	VMOVDQU(wordOnes, k.ones)
+	s.load(lowNibbles, k.nibble)
+	s.load(wordOnes, k.ones)
 	VMOVQ(Mem{Base: k.q, Disp: packedShift}, k.count)
-	for i := range 64 / width {
-		k.low, k.high = append(k.low, YMM()), append(k.high, YMM())
-		VMOVDQU(Mem{Base: k.q, Disp: packedLow + width*i}, k.low[i])
-		VMOVDQU(Mem{Base: k.q, Disp: packedHigh + width*i}, k.high[i])
+	for i := range 64 / s.bytes {
+		k.low, k.high = append(k.low, s.vec()), append(k.high, s.vec())
+		s.load(Mem{Base: k.q, Disp: packedLow + s.bytes*i}, k.low[i])
+		s.load(Mem{Base: k.q, Disp: packedHigh + s.bytes*i}, k.high[i])
 	}
 	return k
 }
 
 // dot returns eight partial sums of the products of the sketch at p: those of its halves, shifted, and of its
 // head. The products of halves are at most 15·127, so that four of their pairwise sums fit 16 bits.
-func (k *packedOps) dot(p GPVirtual) VecVirtual {
-	sum := YMM()
+func (k *packedOps) dot(p GPVirtual) Register {
+	sum := k.vec()
 	for i := range k.low {
-		x, y := YMM(), YMM()
+		x, y := k.vec(), k.vec()
 		if i == 0 {
 			x = sum
 		}
-		VMOVDQU(Mem{Base: p, Disp: width * i}, x)
+		k.load(Mem{Base: p, Disp: k.bytes * i}, x)
 		VPSRLW(U8(4), x, y)
-		VPAND(k.nibble, x, x)
-		VPAND(k.nibble, y, y)
+		k.and(k.nibble, x, x)
+		k.and(k.nibble, y, y)
 		VPMADDUBSW(k.low[i], x, x)
 		VPMADDUBSW(k.high[i], y, y)
 		if i > 0 {
@@ -68,12 +69,13 @@ func (k *packedOps) dot(p GPVirtual) VecVirtual {
 		VPADDW(y, sum, sum)
 	}
 	VPMADDWD(k.ones, sum, sum)
-	VPSLLD(k.count, sum, sum)
+	total := k.addHalves(sum, false)
+	VPSLLD(k.count, total, total)
 	h := YMM()
 	VPMOVSXBW(Mem{Base: p}, h)
 	VPMADDWD(k.head, h, h)
-	VPADDD(h, sum, sum)
-	return sum
+	VPADDD(h, total, total)
+	return total
 }
 
 // one writes the score of the sketch at p, and advances by an id.
@@ -81,7 +83,7 @@ func (k *packedOps) one(p GPVirtual) {
 	y := k.dot(p)
 	x, h := XMM(), XMM()
 	VEXTRACTI128(U8(1), y, h)
-	VPADDD(h, y.AsX(), x)
+	VPADDD(h, y.(vector).AsX(), x)
 	VPHADDD(x, x, x)
 	VPHADDD(x, x, x)
 	stored := XMM()
@@ -106,14 +108,14 @@ func (k *packedOps) estimate(x, norms VecVirtual) {
 
 // packed emits the scores of packed sketches of 64 bytes, four at a time like sketch, with the query in
 // registers.
-func packed() {
-	begin("packedScores",
+func packed(s set) {
+	begin(s, "packedScores",
 		"(q *byte, chunks **byte, shift uint64, ids *uint32, n int, out *float32)",
 		"PackedScores")
-	k := loadPacked()
+	k := loadPacked(s)
 	address := func(i int) GPVirtual { return sketchAddress(k.ids, k.chunks, k.shift, k.mask, i, 6) }
 	four := func(prefetched bool) {
-		var y [4]VecVirtual
+		var y [4]Register
 		var at [4]GPVirtual
 		for i := range 4 {
 			if prefetched {
@@ -125,7 +127,13 @@ func packed() {
 			at[i] = address(i)
 			y[i] = k.dot(at[i])
 		}
-		x, norms := sumsOfFour(y), XMM()
+		VPHADDD(y[1], y[0], y[0])
+		VPHADDD(y[3], y[2], y[2])
+		VPHADDD(y[2], y[0], y[0])
+		x, h := XMM(), XMM()
+		VEXTRACTI128(U8(1), y[0], h)
+		VPADDD(h, y[0].(vector).AsX(), x)
+		norms := XMM()
 		VMOVSS(Mem{Base: at[0], Disp: 60}, norms)
 		for i := 1; i < 4; i++ {
 			VINSERTPS(U8(i<<4), Mem{Base: at[i], Disp: 60}, norms, norms)

@@ -9,7 +9,8 @@ import (
 // addRows emits a kernel that keeps the sums of 32 cells in registers while it loops
 // over the rows. It rounds products before it adds them, as the reference does.
 func addRows() {
-	begin("addRows", "(sum *float64, n int, cells *float32, at *int, x *float64, rows int)",
+	s := set{name: "AVX2", bytes: 32}
+	begin(s, "addRows", "(sum *float64, n int, cells *float32, at *int, x *float64, rows int)",
 		"AddRows for n sums, a multiple of 32, and a number of rows")
 	sum := Load(Param("sum"), GP64()).(GPVirtual)
 	n := Load(Param("n"), GP64()).(GPVirtual)

@@ -18,24 +18,27 @@ const (
 
 // signOps are the operands of the kernel of sign sketches.
 type signOps struct {
+	set
 	q, width, chunks, shift, ids, n, out GPVirtual
 	bytes, spread, bit                   VecVirtual
 }
 
 // signs emits the scores of sign sketches, four at a time, at least four.
-func signs() {
+func signs(s set) {
 	const aheadRows = 8
-	begin("signScores",
+	begin(s, "signScores",
 		"(q *byte, width uint64, chunks **byte, shift uint64, ids *uint32, n int, out *float32)",
 		"SignScores for at least four rows")
 	load := func(name string) GPVirtual { return Load(Param(name), GP64()).(GPVirtual) }
 	k := &signOps{
-		q: load("q"), width: load("width"), chunks: load("chunks"), shift: load("shift"),
-		ids: load("ids"), n: load("n"), out: load("out"), bytes: YMM(), spread: YMM(), bit: YMM(),
+		set: s, q: load("q"), width: load("width"), chunks: load("chunks"), shift: load("shift"),
+		ids: load("ids"), n: load("n"), out: load("out"), bytes: s.vec(), spread: s.vec(), bit: s.vec(),
 	}
-	VMOVDQU(byteOnes, k.bytes)
-	VMOVDQU(bitSpread, k.spread)
-	VMOVDQU(bitSelect, k.bit)
+	s.load(byteOnes, k.bytes)
+	if !s.wide {
+		s.load(bitSpread, k.spread)
+		s.load(bitSelect, k.bit)
+	}
 	left := GP64()
 	MOVQ(U32(aheadRows), left)
 	CMPQ(k.n, left)
@@ -108,7 +111,7 @@ func (k *signOps) request(name string, p GPVirtual) {
 func (k *signOps) sums(rows [4]GPVirtual) (sum [4]VecVirtual) {
 	var group [4]VecVirtual
 	for i := range rows {
-		sum[i], group[i] = YMM(), YMM()
+		sum[i], group[i] = k.vec(), k.vec()
 		VPXOR(sum[i].AsX(), sum[i].AsX(), sum[i].AsX())
 	}
 	flush := func() {
@@ -122,9 +125,22 @@ func (k *signOps) sums(rows [4]GPVirtual) (sum [4]VecVirtual) {
 	Label("group")
 	for word := range 4 {
 		by := Mem{Base: k.q, Index: off, Scale: 8, Disp: signMultipliers + 64*word}
+		if k.wide {
+			x := k.vec()
+			k.load(by, x)
+			for i, mask := range []Register{K1, K2, K3, K4} {
+				KMOVQ(Mem{Base: rows[i], Index: off, Scale: 1, Disp: 8 * word}, mask)
+				if word == 0 {
+					VMOVDQU8_Z(x, mask, group[i])
+				} else {
+					VPADDB(x, group[i], mask, group[i])
+				}
+			}
+			continue
+		}
 		for half := range 2 {
 			for i := range rows {
-				x := YMM()
+				x := k.vec()
 				if word%2+half == 0 {
 					x = group[i]
 				}
@@ -152,12 +168,19 @@ func (k *signOps) sums(rows [4]GPVirtual) (sum [4]VecVirtual) {
 
 // estimates turns the sums of four rows into estimates and writes them.
 func (k *signOps) estimates(sum [4]VecVirtual, rows [4]GPVirtual) {
-	words := YMM()
-	VMOVDQU(wordOnes, words)
-	for i := range sum {
+	var y [4]Register
+	words := k.vec()
+	k.load(wordOnes, words)
+	for i := range y {
 		VPMADDWD(words, sum[i], sum[i])
+		y[i] = k.addHalves(sum[i], false)
 	}
-	x, h, norms := sumsOfFour(sum), XMM(), XMM()
+	VPHADDD(y[1], y[0], y[0])
+	VPHADDD(y[3], y[2], y[2])
+	VPHADDD(y[2], y[0], y[0])
+	x, h, norms := y[0].(vector).AsX(), XMM(), XMM()
+	VEXTRACTI128(U8(1), y[0], h)
+	VPADDD(h, x, x)
 	VPADDD(x, x, x)
 	VPBROADCASTD(Mem{Base: k.q, Disp: signTotal}, h)
 	VPSUBD(h, x, x)
@@ -179,17 +202,18 @@ func (k *signOps) estimates(sum [4]VecVirtual, rows [4]GPVirtual) {
 // rotateSigns emits the Hadamard transform of n floats, a power of two, after changing the signs of those
 // whose bits are set. It processes as many registers together as a register has lanes, in a single pass
 // over the memory, and then two steps in each pass.
-func rotateSigns() {
-	begin("rotateSigns", "(x *float32, signs *uint64, n int)",
+func rotateSigns(s set) {
+	lanes := s.lanes()
+	begin(s, "rotateSigns", "(x *float32, signs *uint64, n int)",
 		fmt.Sprintf("RotateSigns, n a power of two of at least %d", lanes*lanes))
-	k := &hadamard{x: Load(Param("x"), GP64()).(GPVirtual), end: GP64(), limit: GP64(), h: GP64()}
+	k := &hadamard{set: s, x: Load(Param("x"), GP64()).(GPVirtual), end: GP64(), limit: GP64(), h: GP64()}
 	signs := Load(Param("signs"), GP64()).(GPVirtual)
 	n := Load(Param("n"), GP64()).(GPVirtual)
 	MOVQ(n, k.limit)
 	SHLQ(U8(2), k.limit)
 	LEAQ(Mem{Base: k.x, Index: k.limit, Scale: 1}, k.end)
 	k.first(signs)
-	MOVQ(U32(lanes*width), k.h)
+	MOVQ(U32(lanes*s.bytes), k.h)
 	Label("step")
 	CMPQ(k.h, k.limit)
 	JGE(LabelRef("return"))
@@ -205,42 +229,54 @@ func rotateSigns() {
 // hadamard are the operands of the kernel rotateSigns: h is the distance of the elements of a pair in bytes,
 // limit the length of x.
 type hadamard struct {
+	set
 	x, end, h, limit GPVirtual
 }
 
 // first changes signs and emits the steps between the lanes of a register and between registers that are
 // processed together.
 func (k *hadamard) first(signs GPVirtual) {
-	steps := bits.TrailingZeros(uint(lanes))
+	steps := bits.TrailingZeros(uint(k.lanes()))
 	flip := make([]VecVirtual, steps)
 	for i := range flip {
-		flip[i] = YMM()
-		VMOVDQU(hadamardSigns.Offset(width*i), flip[i])
+		flip[i] = k.vec()
+		k.load(hadamardSigns.Offset(64*i), flip[i])
 	}
-	lane := YMM()
-	VMOVDQU(laneBits, lane)
+	top, lane := k.vec(), YMM()
+	if k.wide {
+		VPTERNLOGD(U8(0xff), top, top, top)
+		VPSLLD(U8(31), top, top)
+	} else {
+		VMOVDQU(laneBits, lane)
+	}
 	p := GP64()
 	MOVQ(k.x, p)
 	Label("block")
-	a := make([]VecVirtual, lanes)
+	a := make([]VecVirtual, k.lanes())
 	for i := range a {
-		a[i] = YMM()
-		at := Mem{Base: p, Disp: width * i}
-		VPBROADCASTB(Mem{Base: signs, Disp: i}, a[i])
-		VPAND(lane, a[i], a[i])
-		VPCMPEQD(lane, a[i], a[i])
-		VPSLLD(U8(31), a[i], a[i])
-		VXORPS(at, a[i], a[i])
+		a[i] = k.vec()
+		at := Mem{Base: p, Disp: k.bytes * i}
+		if k.wide {
+			KMOVW(Mem{Base: signs, Disp: 2 * i}, K1)
+			k.load(at, a[i])
+			VXORPS(top, a[i], K1, a[i])
+		} else {
+			VPBROADCASTB(Mem{Base: signs, Disp: i}, a[i])
+			VPAND(lane, a[i], a[i])
+			VPCMPEQD(lane, a[i], a[i])
+			VPSLLD(U8(31), a[i], a[i])
+			VXORPS(at, a[i], a[i])
+		}
 		for step := range flip {
 			k.withinRegister(a[i], flip[step], step)
 		}
 	}
 	k.between(a)
 	for i := range a {
-		VMOVUPS(a[i], Mem{Base: p, Disp: width * i})
+		VMOVUPS(a[i], Mem{Base: p, Disp: k.bytes * i})
 	}
-	ADDQ(U32(width*len(a)), p)
-	ADDQ(U8(len(a)), signs)
+	ADDQ(U32(k.bytes*len(a)), p)
+	ADDQ(U8(k.bytes*len(a)/32), signs)
 	CMPQ(p, k.end)
 	JLT(LabelRef("block"))
 }
@@ -250,7 +286,7 @@ func (k *hadamard) between(a []VecVirtual) {
 	for h := 1; h < len(a); h *= 2 {
 		for i := range a {
 			if j := i + h; i&h == 0 {
-				sum := YMM()
+				sum := k.vec()
 				VADDPS(a[j], a[i], sum)
 				VSUBPS(a[j], a[i], a[j])
 				a[i] = sum
@@ -297,27 +333,31 @@ func (k *hadamard) fours() {
 func (k *hadamard) group(p GPVirtual, at []Mem) {
 	a := make([]VecVirtual, len(at))
 	for i := range a {
-		a[i] = YMM()
+		a[i] = k.vec()
 		VMOVUPS(at[i], a[i])
 	}
 	k.between(a)
 	for i := range a {
 		VMOVUPS(a[i], at[i])
 	}
-	ADDQ(U8(width), p)
+	ADDQ(U8(k.bytes), p)
 }
 
 // withinRegister emits a step between the lanes of a that are 1<<step apart: a, negated in the second lane of
 // each pair, is added to a with the lanes exchanged. The products with ±1 are exact.
 func (k *hadamard) withinRegister(a, flip VecVirtual, step int) {
-	other := YMM()
-	switch step {
-	case 0:
+	other := k.vec()
+	switch {
+	case step == 0:
 		VPERMILPS(U8(0xb1), a, other)
-	case 1:
+	case step == 1:
 		VPERMILPS(U8(0x4e), a, other)
-	default:
+	case !k.wide:
 		VPERM2F128(U8(0x01), a, a, other)
+	case step == 2:
+		VSHUFF32X4(U8(0xb1), a, a, other)
+	default:
+		VSHUFF32X4(U8(0x4e), a, a, other)
 	}
 	VFMADD213PS(other, flip, a)
 }

@@ -12,13 +12,13 @@ import (
 // latency of memory.
 const ahead = 16
 
-// sketch emits the scores of sketches of a size in bytes: four at a time with prefetching
+// sketch emits the scores of width-byte sketches: four at a time with prefetching
 // while at least ahead more ids follow, then four without, then one. The query stays
 // in registers.
-func sketch(size int) {
-	begin(fmt.Sprintf("sketchScores%d", size),
+func sketch(s set, width int) {
+	begin(s, fmt.Sprintf("sketchScores%d", width),
 		"(q *int16, scale float32, chunks **byte, shift uint64, ids *uint32, n int, out *float32)",
-		fmt.Sprintf("SketchScores for sketches of %d bytes", size))
+		fmt.Sprintf("SketchScores for sketches of %d bytes", width))
 	qp := Load(Param("q"), GP64()).(GPVirtual)
 	chunks := Load(Param("chunks"), GP64()).(GPVirtual)
 	shift := Load(Param("shift"), GP64()).(GPVirtual)
@@ -33,15 +33,15 @@ func sketch(size int) {
 	SHLXQ(shift, mask, mask)
 	NOTQ(mask)
 
-	step := width / 2 // sketch bytes per register of words
-	q := make([]VecVirtual, size/step)
+	step := s.bytes / 2 // sketch bytes per register of words
+	q := make([]VecVirtual, width/step)
 	for i := range q {
-		q[i] = YMM()
-		VMOVDQU(Mem{Base: qp, Disp: width * i}, q[i])
+		q[i] = s.vec()
+		s.load(Mem{Base: qp, Disp: s.bytes * i}, q[i])
 	}
 
 	log := 6
-	if size == 128 {
+	if width == 128 {
 		log = 7
 	}
 	address := func(i int) GPVirtual { return sketchAddress(ids, chunks, shift, mask, i, log) }
@@ -49,7 +49,7 @@ func sketch(size int) {
 	dot := func(p GPVirtual) VecVirtual {
 		var sum VecVirtual
 		for i := range q {
-			w := YMM()
+			w := s.vec()
 			VPMOVSXBW(Mem{Base: p, Disp: step * i}, w)
 			VPMADDWD(q[i], w, w)
 			if i == 0 {
@@ -67,21 +67,31 @@ func sketch(size int) {
 			if prefetched {
 				p := address(ahead + i)
 				// A chunk need not start on a cache line: sketches may straddle lines.
-				for off := 0; off < size; off += 64 {
+				for off := 0; off < width; off += 64 {
 					PREFETCHT0(Mem{Base: p, Disp: off})
 				}
-				PREFETCHT0(Mem{Base: p, Disp: size - 4})
+				PREFETCHT0(Mem{Base: p, Disp: width - 4})
 			}
 			p := address(i)
 			sums[i] = dot(p)
-			norm := Mem{Base: p, Disp: size - 4}
+			norm := Mem{Base: p, Disp: width - 4}
 			if i == 0 {
 				VMOVSS(norm, norms)
 			} else {
 				VINSERTPS(U8(i<<4), norm, norms, norms)
 			}
 		}
-		x := sumsOfFour(sums)
+		var y [4]Register
+		for i, v := range sums {
+			y[i] = s.addHalves(v, false)
+		}
+		VPHADDD(y[1], y[0], y[0])
+		VPHADDD(y[3], y[2], y[2])
+		VPHADDD(y[2], y[0], y[0])
+		h := XMM()
+		x := sums[0].AsX()
+		VEXTRACTI128(U8(1), y[0], h)
+		VPADDD(h, x, x)
 		VCVTDQ2PS(x, x)
 		VMULPS(scale, x, x)
 		VSUBPS(x, norms, x)
@@ -93,12 +103,12 @@ func sketch(size int) {
 
 	byFours(n, four)
 	p := address(0)
-	sum := sumInt(dot(p))
+	sum := s.sumInt(dot(p))
 	x, norm := XMM(), XMM()
 	VXORPS(x, x, x)
 	VCVTSI2SSL(sum, x, x)
 	VMULSS(scale, x, x)
-	VMOVSS(Mem{Base: p, Disp: size - 4}, norm)
+	VMOVSS(Mem{Base: p, Disp: width - 4}, norm)
 	VSUBSS(x, norm, x)
 	VMOVSS(x, Mem{Base: out})
 	ADDQ(U8(4), ids)

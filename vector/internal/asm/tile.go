@@ -8,19 +8,21 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// shapes are the register blocks: the large one fills the register file with accumulators, the others serve
-// matrix-vector products and edges.
-var shapes = [][2]int{{4, 3}, {1, 8}, {1, 4}, {1, 1}}
-
-// ymm are the registers by number.
-var ymm = [...]VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15}
+// shapes lists the register blocks of a set: the large one fills the register
+// file with accumulators, the others serve matrix-vector products and edges.
+func (s set) shapes() [][2]int {
+	if s.wide {
+		return [][2]int{{6, 4}, {1, 8}, {1, 4}, {1, 1}}
+	}
+	return [][2]int{{4, 3}, {1, 8}, {1, 4}, {1, 1}}
+}
 
 // tile emits the products of rows vectors at a with blocks·cols vectors at b. Every
 // product has one accumulator and the same order of summation in all shapes, so that
 // a result does not depend on its position in the tile.
 // Registers are fixed: accumulators first, then the columns, then one row.
-func tile(rows, cols int) {
-	begin(tileName(rows, cols), "(a, b *float32, dim int, out *float32, stride, blocks int)",
+func tile(s set, rows, cols int) {
+	begin(s, tileName(rows, cols), "(a, b *float32, dim int, out *float32, stride, blocks int)",
 		fmt.Sprintf("the %d by %d·blocks dot products of vectors of dim floats,\n"+
 			"stored in rows that lie stride floats apart", rows, cols))
 	a := Load(Param("a"), GP64()).(GPVirtual)
@@ -35,21 +37,20 @@ func tile(rows, cols int) {
 	SHLQ(U8(2), size)
 	at := vectors(size, max(rows, cols))
 
-	acc := func(i, j int) VecPhysical { return ymm[i*cols+j] }
-	col := func(j int) VecPhysical { return ymm[rows*cols+j] }
-	last := rows*cols + cols
+	acc := func(i, j int) VecPhysical { return s.phys(i*cols + j) }
+	col := func(j int) VecPhysical { return s.phys(rows*cols + j) }
+	row := s.phys(rows*cols + cols)
 	if rows == 1 {
 		// The only row is loaded once; columns are memory operands.
-		last = cols
-		col = func(int) VecPhysical { return ymm[cols+1] }
+		row = s.phys(cols)
+		col = func(int) VecPhysical { return s.phys(cols + 1) }
 	}
-	row := ymm[last]
 
 	Label("block")
 	TESTQ(blocks, blocks)
 	JZ(LabelRef("return"))
 	for i := range rows * cols {
-		zero(ymm[i])
+		s.zero(s.phys(i))
 	}
 	pa, pb, n := GP64(), GP64(), GP64()
 	MOVQ(a, pa)
@@ -57,35 +58,39 @@ func tile(rows, cols int) {
 	MOVQ(dim, n)
 
 	Label("step")
-	CMPQ(n, U8(lanes))
+	CMPQ(n, U8(s.lanes()))
 	JLT(LabelRef("tail"))
 	if rows == 1 {
-		VMOVDQU(at(pa, 0), row)
+		s.load(at(pa, 0), row)
 		for j := range cols {
 			VFMADD231PS(at(pb, j), row, acc(0, j))
 		}
 	} else {
 		for j := range cols {
-			VMOVDQU(at(pb, j), col(j))
+			s.load(at(pb, j), col(j))
 		}
 		for i := range rows {
-			VMOVDQU(at(pa, i), row)
+			s.load(at(pa, i), row)
 			for j := range cols {
 				VFMADD231PS(col(j), row, acc(i, j))
 			}
 		}
 	}
-	ADDQ(U8(width), pa)
-	ADDQ(U8(width), pb)
-	SUBQ(U8(lanes), n)
+	ADDQ(U8(s.bytes), pa)
+	ADDQ(U8(s.bytes), pb)
+	SUBQ(U8(s.lanes()), n)
 	JMP(LabelRef("step"))
 
 	Label("tail")
 	TESTQ(n, n)
 	JZ(LabelRef("sum"))
-	mask := lead(n)
+	k, m := s.lead(n)
 	masked := func(from Mem, to VecPhysical) {
-		VMOVDQU(mask, to) // no register is free for the mask, so to holds it first
+		if s.wide {
+			VMOVUPS_Z(from, k, to)
+			return
+		}
+		VMOVDQU(m, to) // no register is free for the mask, so to holds it first
 		VMASKMOVPS(from, to, to)
 	}
 	if rows == 1 {
@@ -110,7 +115,11 @@ func tile(rows, cols int) {
 	to := GP64()
 	MOVQ(out, to)
 	for i := range rows {
-		storeSums(ymm[i*cols:(i+1)*cols], to)
+		narrow := make([]Register, cols)
+		for j := range cols {
+			narrow[j] = s.narrow(acc(i, j), j, rows*cols+cols+1)
+		}
+		storeSums(narrow, to)
 		if i < rows-1 {
 			ADDQ(stride, to)
 		}
@@ -150,15 +159,28 @@ func vectors(size GPVirtual, n int) func(p GPVirtual, i int) Mem {
 	}
 }
 
+// narrow adds the halves of an AVX-512 accumulator into low register j, which
+// horizontal adds can encode. It returns AVX2 accumulators unchanged.
+func (s set) narrow(v VecPhysical, j, scratch int) Register {
+	if !s.wide {
+		return v.AsY()
+	}
+	h := s.phys(scratch).AsY()
+	to := s.phys(j).AsY()
+	VEXTRACTF64X4(U8(1), v, h)
+	VADDPS(h, v.AsY(), to)
+	return to
+}
+
 // storeSums adds up each register (pairs, pairs of pairs, halves) and stores the 1,
 // 3, 4 or 8 sums.
-func storeSums(v []VecPhysical, to GPVirtual) {
-	pair := func(i int) VecPhysical {
+func storeSums(v []Register, to GPVirtual) {
+	pair := func(i int) Register {
 		j := min(i+1, len(v)-1)
 		VHADDPS(v[j], v[i], v[i])
 		return v[i]
 	}
-	quad := func(i int) VecPhysical {
+	quad := func(i int) Register {
 		p := pair(i)
 		q := p
 		if i+2 < len(v) {
@@ -176,10 +198,10 @@ func storeSums(v []VecPhysical, to GPVirtual) {
 		VMOVUPS(low, Mem{Base: to})
 		return
 	}
-	x := low.AsX()
+	x := low.(VecPhysical).AsX()
 	var h Register
 	if len(v) > 1 {
-		h = v[1].AsX()
+		h = v[1].(VecPhysical).AsX()
 	} else {
 		h = X1
 	}
