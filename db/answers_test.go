@@ -78,15 +78,10 @@ func TestSparsePlan(t *testing.T) {
 	b := newBed(t, vector.L2, 2)
 	_, err := b.D.Create(t.Context(), "s", db.Schema{Sparse: true})
 	b.Must(err)
-	b.Must(b.D.Update(t.Context(), func(tx *db.Tx) error {
-		for i := range 20 {
-			row := db.Row{Key: fmt.Append(nil, i), Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}
-			if err := tx.Collection("s").Put(row); err != nil {
-				return err
-			}
-		}
-		return tx.Collection("s").Delete([]byte("3"))
-	}))
+	dbtest.Fill(t, b.D, "s", 0, 20, func(i int) db.Row {
+		return db.Row{Key: fmt.Append(nil, i), Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}
+	})
+	b.Must(dbtest.Delete(b.D, "s", "3"))
 	for want, where := range map[string]*filter.Filter{
 		"exact scan of 19 rows": nil,
 		"exact scan of 1 rows":  filter.KeyPrefix([]byte("4")),

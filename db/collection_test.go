@@ -95,18 +95,13 @@ func TestSearchLikeRow(t *testing.T) {
 	b.Build("main", &index.Forest{Seed: 1})
 	_, err := b.D.Create(ctx, "s", db.Schema{Named: true})
 	b.Must(err)
-	b.Must(b.D.Update(ctx, func(tx *db.Tx) error {
-		for i := range 40 {
-			r := db.Row{Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", i%3)}}
-			r.Features = []vector.Feature{
-				{Name: fmt.Sprint("f", i%7), Value: 1}, {Name: fmt.Sprint("g", i%5), Value: 2},
-			}
-			if err := tx.Collection("s").Put(r); err != nil {
-				return err
-			}
+	dbtest.Fill(t, b.D, "s", 0, 40, func(i int) db.Row {
+		r := db.Row{Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", i%3)}}
+		r.Features = []vector.Feature{
+			{Name: fmt.Sprint("f", i%7), Value: 1}, {Name: fmt.Sprint("g", i%5), Value: 2},
 		}
-		return nil
-	}))
+		return r
+	})
 	_, err = b.D.Collection("s").Build(ctx, "words", &index.Postings{}, nil)
 	b.Must(err)
 	for _, coll := range []string{"c", "s"} {

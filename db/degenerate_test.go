@@ -120,26 +120,20 @@ func fillDegenerate(t *testing.T, d *db.DB, coll string, metric vector.Metric, n
 		_, err = d.Create(ctx, coll, db.Schema{Dim: dim, Metric: metric})
 	}
 	dbtest.Must(t, err)
-	err = d.Update(ctx, func(b *db.Tx) error {
-		for i := range n {
-			r := db.Row{Key: fmt.Appendf(nil, "k%d", i), Labels: labels(i)}
-			x := make([]float32, dim)
-			for j := range x {
-				x[j] = value(i, j)
-				if metric == 0 {
-					r.Sparse.Index, r.Sparse.Value = append(r.Sparse.Index, uint32(j)), append(r.Sparse.Value, x[j])
-				}
-			}
-			if metric != 0 {
-				r.Vector = x
-			}
-			if err := b.Collection(coll).Put(r); err != nil {
-				return err
+	dbtest.Fill(t, d, coll, 0, n, func(i int) db.Row {
+		r := db.Row{Key: fmt.Appendf(nil, "k%d", i), Labels: labels(i)}
+		x := make([]float32, dim)
+		for j := range x {
+			x[j] = value(i, j)
+			if metric == 0 {
+				r.Sparse.Index, r.Sparse.Value = append(r.Sparse.Index, uint32(j)), append(r.Sparse.Value, x[j])
 			}
 		}
-		return nil
+		if metric != 0 {
+			r.Vector = x
+		}
+		return r
 	})
-	dbtest.Must(t, err)
 }
 
 // askDegenerate asks an index everything that is asked of any.

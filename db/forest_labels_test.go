@@ -22,19 +22,13 @@ func clustered(t *testing.T, n, d int, metric vector.Metric) *db.DB {
 	t.Cleanup(func() { _ = store.Close() })
 	dbtest.Must(t, dbtest.Create(t.Context(), store, "c", db.Schema{Dim: d, Metric: metric}))
 	rng := rand.New(rand.NewPCG(3, 4))
-	err = store.Update(t.Context(), func(b *db.Tx) error {
-		for i := range n {
-			x := make([]float32, d)
-			for j := range x {
-				x[j] = float32((i*j)%9) + float32(rng.NormFloat64())*2/(1+0.1*float32(j))
-			}
-			if err := b.Collection("c").Put(db.Row{Key: fmt.Append(nil, i), Vector: x}); err != nil {
-				return err
-			}
+	dbtest.Fill(t, store, "c", 0, n, func(i int) db.Row {
+		x := make([]float32, d)
+		for j := range x {
+			x[j] = float32((i*j)%9) + float32(rng.NormFloat64())*2/(1+0.1*float32(j))
 		}
-		return nil
+		return db.Row{Key: fmt.Append(nil, i), Vector: x}
 	})
-	dbtest.Must(t, err)
 	err = store.Update(t.Context(), func(b *db.Tx) error {
 		for i := 0; i < n; i += 37 {
 			if err := b.Collection("c").Delete(fmt.Append(nil, i)); err != nil {

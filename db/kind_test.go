@@ -122,15 +122,9 @@ func TestToyKind(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	put := func(d *db.DB, from, to int) {
 		t.Helper()
-		err := d.Update(t.Context(), func(b *db.Tx) error {
-			for i := from; i < to; i++ {
-				if err := b.Collection("s").Put(db.Row{Key: fmt.Append(nil, i), Sparse: dbtest.RandomSparse(rng, 8, 40)}); err != nil {
-					return err
-				}
-			}
-			return nil
+		dbtest.Fill(t, d, "s", from, to, func(i int) db.Row {
+			return db.Row{Key: fmt.Append(nil, i), Sparse: dbtest.RandomSparse(rng, 8, 40)}
 		})
-		dbtest.Must(t, err)
 	}
 	// same fails unless the index covers n rows and finds what a scan does.
 	same := func(d *db.DB, n, fresh int) {

@@ -59,15 +59,9 @@ func spotDB(t *testing.T, n int, shift float32, metric vector.Metric) (*db.DB, [
 // put writes n rows in one batch.
 func put(t *testing.T, d *db.DB, n int, row func(i int) db.Row) {
 	t.Helper()
-	err := d.Update(t.Context(), func(b *db.Tx) error {
-		for i := range n {
-			if err := b.Collection("docs").Put(row(i)); err != nil {
-				return err
-			}
-		}
-		return nil
+	dbtest.Fill(t, d, "docs", 0, n, func(i int) db.Row {
+		return row(i)
 	})
-	dbtest.Must(t, err)
 }
 
 func TestDenseLCIFPredicts(t *testing.T) {

@@ -71,15 +71,7 @@ func topicDB(t *testing.T, named bool) (d *db.DB, rows []db.Row, queries []db.Qu
 		}
 		rows = append(rows, r)
 	}
-	err = d.Update(t.Context(), func(b *db.Tx) error {
-		for _, r := range rows {
-			if err := b.Collection("docs").Put(r); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	dbtest.Must(t, err)
+	dbtest.Must(t, dbtest.Put(d, "docs", rows...))
 	for range 100 {
 		x, l := topicRow(rng, 8)
 		q := db.Query{Sparse: x}
@@ -311,22 +303,16 @@ func TestPredictWithoutEvidence(t *testing.T) {
 	d := dbtest.OpenTemp(t, nil)
 	put := func(coll string, n int, label string) {
 		t.Helper()
-		err := d.Update(t.Context(), func(b *db.Tx) error {
-			for i := range n {
-				key := fmt.Appendf(nil, "%s%d", label, i)
-				row := db.Row{Key: key, Labels: []string{label}}
-				if coll == "dense" {
-					row.Vector = []float32{1, float32(i%3) - 1}
-				} else {
-					row.Sparse = vector.Sparse{Index: []uint32{uint32(i % 5), 7}, Value: []float32{1, 1}}
-				}
-				if err := b.Collection(coll).Put(row); err != nil {
-					return err
-				}
+		dbtest.Fill(t, d, coll, 0, n, func(i int) db.Row {
+			key := fmt.Appendf(nil, "%s%d", label, i)
+			row := db.Row{Key: key, Labels: []string{label}}
+			if coll == "dense" {
+				row.Vector = []float32{1, float32(i%3) - 1}
+			} else {
+				row.Sparse = vector.Sparse{Index: []uint32{uint32(i % 5), 7}, Value: []float32{1, 1}}
 			}
-			return nil
+			return row
 		})
-		dbtest.Must(t, err)
 	}
 	dbtest.Must(t, dbtest.Create(t.Context(), d, "sparse", db.Schema{Sparse: true}))
 	dbtest.Must(t, dbtest.Create(t.Context(), d, "dense", db.Schema{Dim: 2}))

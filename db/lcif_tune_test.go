@@ -28,21 +28,14 @@ import (
 func putTerms(t *testing.T, d *db.DB, coll string, from, to int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(from), 1))
-	err := d.Update(t.Context(), func(b *db.Tx) error {
-		for i := from; i < to; i++ {
-			topic := uint32(i % 3)
-			x := vector.Sparse{Index: []uint32{0, 1, 2, 3 + topic}, Value: []float32{0, 0, 0, 1}}
-			for f := range 3 {
-				x.Value[f] = float32(1 + rng.IntN(20))
-			}
-			row := db.Row{Key: fmt.Append(nil, i), Sparse: x, Labels: []string{fmt.Sprint("topic ", topic)}}
-			if err := b.Collection(coll).Put(row); err != nil {
-				return err
-			}
+	dbtest.Fill(t, d, coll, from, to, func(i int) db.Row {
+		topic := uint32(i % 3)
+		x := vector.Sparse{Index: []uint32{0, 1, 2, 3 + topic}, Value: []float32{0, 0, 0, 1}}
+		for f := range 3 {
+			x.Value[f] = float32(1 + rng.IntN(20))
 		}
-		return nil
+		return db.Row{Key: fmt.Append(nil, i), Sparse: x, Labels: []string{fmt.Sprint("topic ", topic)}}
 	})
-	dbtest.Must(t, err)
 }
 
 // putColumns puts dense rows whose topic is in a column of small numbers, beside
@@ -50,18 +43,11 @@ func putTerms(t *testing.T, d *db.DB, coll string, from, to int) {
 func putColumns(t *testing.T, d *db.DB, from, to int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(from), 2))
-	err := d.Update(t.Context(), func(b *db.Tx) error {
-		for i := from; i < to; i++ {
-			topic := i % 2
-			x := []float32{float32(1000 * rng.NormFloat64()), 5 + 0.2*float32(topic) + float32(0.02*rng.NormFloat64()), 7}
-			row := db.Row{Key: fmt.Append(nil, i), Vector: x, Labels: []string{fmt.Sprint("topic ", topic)}}
-			if err := b.Collection("dense").Put(row); err != nil {
-				return err
-			}
-		}
-		return nil
+	dbtest.Fill(t, d, "dense", from, to, func(i int) db.Row {
+		topic := i % 2
+		x := []float32{float32(1000 * rng.NormFloat64()), 5 + 0.2*float32(topic) + float32(0.02*rng.NormFloat64()), 7}
+		return db.Row{Key: fmt.Append(nil, i), Vector: x, Labels: []string{fmt.Sprint("topic ", topic)}}
 	})
-	dbtest.Must(t, err)
 }
 
 // Without a weighting given, the tuner takes what its cross-validation finds best,

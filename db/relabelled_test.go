@@ -3,64 +3,13 @@ package db_test
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"path/filepath"
 	"testing"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
-	"github.com/anndb/anndb/vector"
 )
-
-// changedBase is a file with the dense collection "d" and the sparse one "s" of n rows each. Row i
-// has the key "i", the label "l" and i modulo 3, and the payload "p".
-func changedBase(t *testing.T, n, dim int) (*db.DB, string) {
-	t.Helper()
-	ctx := t.Context()
-	path := filepath.Join(t.TempDir(), "x.anndb")
-	d, err := db.Open(ctx, path, &db.Options{NoSync: true})
-	if err == nil {
-		t.Cleanup(func() { _ = d.Close() }) // a test may have closed it
-		err = errors.Join(dbtest.Create(ctx, d, "d", db.Schema{Dim: dim}), dbtest.Create(ctx, d, "s", db.Schema{Sparse: true}))
-	}
-	if err == nil {
-		err = d.Update(ctx, func(b *db.Tx) error { return putChanged(b, 0, n, dim) })
-	}
-	dbtest.Must(t, err)
-	return d, path
-}
-
-// putChanged puts rows of changedBase.
-func putChanged(b *db.Tx, from, to, dim int) error {
-	for i := from; i < to; i++ {
-		rng := rand.New(rand.NewPCG(uint64(i), 3))
-		r := db.Row{Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", i%3)}, Payload: []byte("p")}
-		x := r
-		for range dim {
-			r.Vector = append(r.Vector, rng.Float32())
-		}
-		x.Sparse = vector.Sparse{
-			Index: []uint32{uint32(i % 3), uint32(3 + rng.IntN(10)), uint32(13 + rng.IntN(10))},
-			Value: []float32{1, 1, 2},
-		}
-		if err := errors.Join(b.Collection("d").Put(r), b.Collection("s").Put(x)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// relabel gives a row of both collections labels.
-func relabel(t *testing.T, d *db.DB, i int, labels ...string) {
-	t.Helper()
-	err := d.Update(t.Context(), func(b *db.Tx) error {
-		key := fmt.Append(nil, i)
-		return errors.Join(b.Collection("d").SetLabels(key, labels...), b.Collection("s").SetLabels(key, labels...))
-	})
-	dbtest.Must(t, err)
-}
 
 // labelKinds are options of one index of each kind that learns from labels, by collection.
 var labelKinds = map[string]map[string]index.Options{
@@ -93,7 +42,7 @@ func behind(t *testing.T, d *db.DB) map[string]int {
 // these; maintenance makes the counts of LCIF those of the present labels.
 func TestRelabelledModels(t *testing.T) {
 	ctx := t.Context()
-	d, path := changedBase(t, 300, 4)
+	d, path := dbtest.Changed(t, 300, 4)
 	all := map[string]int{}
 	for coll, kinds := range labelKinds {
 		for name, o := range kinds {
@@ -129,9 +78,9 @@ func TestRelabelledModels(t *testing.T) {
 	want("payloads only", 0)
 	maintain(0, false)
 	for i := 0; i < 40; i += 2 {
-		relabel(t, d, i, fmt.Sprint("l", (i+1)%3))
+		dbtest.Relabel(t, d, i, fmt.Sprint("l", (i+1)%3))
 	}
-	relabel(t, d, 2, "l1")
+	dbtest.Relabel(t, d, 2, "l1")
 	want("relabelled", 20)
 	dbtest.Must(t, d.Update(ctx, func(b *db.Tx) error {
 		return errors.Join(b.Collection("s").Delete([]byte("38")), b.Collection("d").Delete([]byte("38")))
@@ -155,7 +104,7 @@ func TestRelabelledModels(t *testing.T) {
 	}
 	maintain(0, false)
 	dbtest.Must(t, dbtest.Check(d))
-	relabel(t, d, 7, "l2")
+	dbtest.Relabel(t, d, 7, "l2")
 	dbtest.Builds(t, d, "s", "at", labelKinds["s"]["at"])
 	if got := behind(t, d); got["at"] != 0 || got["pt"] != 20 || got["lcif"] != 1 {
 		t.Errorf("after a build: %v", got)
@@ -173,14 +122,14 @@ func TestRelabelledMeanwhile(t *testing.T) {
 		for name, o := range kinds {
 			t.Run(name, func(t *testing.T) {
 				ctx := t.Context()
-				d, _ := changedBase(t, 200, 4)
+				d, _ := dbtest.Changed(t, 200, 4)
 				next := 0
 				once := func() func(p dbtest.Progress) {
 					done := false
 					return func(p dbtest.Progress) {
 						if (p.Stage == "read" || p.Stage == "postings") && !done {
 							done = true
-							relabel(t, d, next, fmt.Sprint("l", (next+1)%3))
+							dbtest.Relabel(t, d, next, fmt.Sprint("l", (next+1)%3))
 							next += 2
 						}
 					}
@@ -191,7 +140,7 @@ func TestRelabelledMeanwhile(t *testing.T) {
 				if got := behind(t, d)[name]; next != 2 || got != 1 {
 					t.Fatalf("after the build: %d rows relabelled, want 1 of %d", got, next/2)
 				}
-				dbtest.Must(t, d.Update(ctx, func(b *db.Tx) error { return putChanged(b, 200, 205, 4) }))
+				dbtest.Must(t, d.Update(ctx, func(b *db.Tx) error { return dbtest.PutChanged(b, 200, 205, 4) }))
 				// The step absorbs the row; another one is relabelled during it, and absorbed by the
 				// next step. Nothing is left then. Trees stay.
 				left := 0
@@ -204,7 +153,7 @@ func TestRelabelledMeanwhile(t *testing.T) {
 					t.Errorf("after maintenance: %d rows relabelled, want %d", got, left)
 				}
 				for i := 50; i < 120; i++ { // so many that trees are retrained, while another row is relabelled
-					relabel(t, d, i, fmt.Sprint("l", (i+1)%3))
+					dbtest.Relabel(t, d, i, fmt.Sprint("l", (i+1)%3))
 				}
 				if _, err := d.Maintain(ctx, 0, dbtest.Reporting(once())); err != nil {
 					t.Fatal(err)
@@ -225,9 +174,9 @@ func TestRelabelledMeanwhile(t *testing.T) {
 // labels of its time.
 func TestPredictRelabelled(t *testing.T) {
 	ctx := t.Context()
-	d, _ := changedBase(t, 60, 4)
+	d, _ := dbtest.Changed(t, 60, 4)
 	dbtest.Builds(t, d, "s", "lcif", labelKinds["s"]["lcif"])
-	dbtest.Must(t, d.Update(ctx, func(b *db.Tx) error { return putChanged(b, 60, 63, 4) }))
+	dbtest.Must(t, d.Update(ctx, func(b *db.Tx) error { return dbtest.PutChanged(b, 60, 63, 4) }))
 	one := &db.PredictOptions{Index: "lcif", Params: &lcif.Params{K: 1, Lambda: 1, Top: 1}}
 	label := func(s *db.Snapshot, i int) string {
 		r, err := s.Collection("s").Get(fmt.Append(nil, i))
@@ -241,8 +190,8 @@ func TestPredictRelabelled(t *testing.T) {
 	old, err := d.Snapshot()
 	dbtest.Must(t, err)
 	defer old.Release()
-	relabel(t, d, 4, "quite new")
-	relabel(t, d, 61, "newer")
+	dbtest.Relabel(t, d, 4, "quite new")
+	dbtest.Relabel(t, d, 61, "newer")
 	for range 2 {
 		dbtest.Must(t, d.View(func(s *db.Snapshot) error {
 			for i, want := range map[int]string{4: "quite new", 61: "newer", 5: "l2", 62: "l2"} {

@@ -3,9 +3,7 @@ package apply_test
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -20,56 +18,7 @@ import (
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/query/lcif"
-	"github.com/anndb/anndb/vector"
 )
-
-// changedBase is a file with the dense collection "d" and the sparse one "s" of n rows each. Row i
-// has the key "i", the label "l" and i modulo 3, and the payload "p".
-func changedBase(t *testing.T, n, dim int) (*db.DB, string) {
-	t.Helper()
-	ctx := t.Context()
-	path := filepath.Join(t.TempDir(), "x.anndb")
-	d, err := dbtest.Open(ctx, path, &db.Options{NoSync: true})
-	if err == nil {
-		t.Cleanup(func() { _ = d.Close() }) // a test may have closed it
-		err = errors.Join(dbtest.Create(ctx, d, "d", db.Schema{Dim: dim}), dbtest.Create(ctx, d, "s", db.Schema{Sparse: true}))
-	}
-	if err == nil {
-		err = d.Update(ctx, func(b *db.Tx) error { return putChanged(b, 0, n, dim) })
-	}
-	dbtest.Must(t, err)
-	return d, path
-}
-
-// putChanged puts rows of changedBase.
-func putChanged(b *db.Tx, from, to, dim int) error {
-	for i := from; i < to; i++ {
-		rng := rand.New(rand.NewPCG(uint64(i), 3))
-		r := db.Row{Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", i%3)}, Payload: []byte("p")}
-		x := r
-		for range dim {
-			r.Vector = append(r.Vector, rng.Float32())
-		}
-		x.Sparse = vector.Sparse{
-			Index: []uint32{uint32(i % 3), uint32(3 + rng.IntN(10)), uint32(13 + rng.IntN(10))},
-			Value: []float32{1, 1, 2},
-		}
-		if err := errors.Join(b.Collection("d").Put(r), b.Collection("s").Put(x)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// relabel gives a row of both collections labels.
-func relabel(t *testing.T, d *db.DB, i int, labels ...string) {
-	t.Helper()
-	err := d.Update(t.Context(), func(b *db.Tx) error {
-		key := fmt.Append(nil, i)
-		return errors.Join(b.Collection("d").SetLabels(key, labels...), b.Collection("s").SetLabels(key, labels...))
-	})
-	dbtest.Must(t, err)
-}
 
 // TestChangesOfOneKey: changes of one key compose within a transaction.
 func TestChangesOfOneKey(t *testing.T) {
@@ -104,7 +53,7 @@ func TestChangesOfOneKey(t *testing.T) {
 		{"insert, labels", []func(*db.Tx) error{insert, none}, nil, "[l1] p old", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d, _ := changedBase(t, 3, 2)
+			d, _ := dbtest.Changed(t, 3, 2)
 			read := func(get func() (db.Row, error)) string {
 				r, err := get()
 				if errors.Is(err, fail.NoRow) {
@@ -153,13 +102,13 @@ func TestChangesOfOneKey(t *testing.T) {
 
 // TestChangeOfDeletedRow: a change is deleted with its row, or with the row that is replaced.
 func TestChangeOfDeletedRow(t *testing.T) {
-	d, _ := changedBase(t, 9, 2)
+	d, _ := dbtest.Changed(t, 9, 2)
 	for i := range 4 {
-		relabel(t, d, i, "changed")
+		dbtest.Relabel(t, d, i, "changed")
 	}
 	err := d.Update(t.Context(), func(b *db.Tx) error {
 		return errors.Join(b.Collection("d").Delete([]byte("1")), b.Collection("s").Delete([]byte("1")),
-			putChanged(b, 2, 3, 2))
+			dbtest.PutChanged(b, 2, 3, 2))
 	})
 	dbtest.Must(t, err)
 	n := 0
@@ -178,7 +127,7 @@ func TestChangeOfDeletedRow(t *testing.T) {
 
 // TestChangeErrors: a change that is refused fails the Update, except for one of a missing row.
 func TestChangeErrors(t *testing.T) {
-	d, _ := changedBase(t, 3, 2)
+	d, _ := dbtest.Changed(t, 3, 2)
 	for _, c := range []struct {
 		name string
 		do   func(b *db.Tx) error
@@ -226,7 +175,7 @@ func TestChangeErrors(t *testing.T) {
 func TestChangeWritesLittle(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	d, _ := changedBase(t, 1100, 300)
+	d, _ := dbtest.Changed(t, 1100, 300)
 	for coll, o := range map[string]index.Options{"d": &index.Forest{NoTune: true, Seed: 1}, "s": nil} {
 		if _, err := d.Collection(coll).Build(ctx, "x", o, nil); err != nil {
 			t.Fatal(err)
@@ -235,12 +184,12 @@ func TestChangeWritesLittle(t *testing.T) {
 	if c, err := d.Collections(); err != nil || c[0].Sealed == 0 || c[1].Sealed == 0 {
 		t.Fatalf("no row is sealed: %+v, %v", c, err)
 	}
-	relabel(t, d, 2, "a", "label") // new labels
+	dbtest.Relabel(t, d, 2, "a", "label") // new labels
 	before := map[string]string{}
 	for _, p := range pairs(t, d) {
 		before[p.Bucket+string(p.Key)] = string(p.Value)
 	}
-	relabel(t, d, 1, "a", "label")
+	dbtest.Relabel(t, d, 1, "a", "label")
 	for _, p := range pairs(t, d) {
 		if before[p.Bucket+string(p.Key)] == string(p.Value) {
 			continue
@@ -255,7 +204,7 @@ func TestChangeWritesLittle(t *testing.T) {
 	}
 	first, err := d.Stats()
 	dbtest.Must(t, err)
-	relabel(t, d, 1, "label", "a")
+	dbtest.Relabel(t, d, 1, "label", "a")
 	if now, err := d.Stats(); err != nil || now.Commits != first.Commits {
 		t.Errorf("labels that a row has were written: %v", err)
 	}
@@ -274,7 +223,7 @@ func TestChangeWritesLittle(t *testing.T) {
 // TestLabelsDisappear: a label that no row has is not listed, takes no space once its rows were
 // relabelled, and can come again.
 func TestLabelsDisappear(t *testing.T) {
-	d, _ := changedBase(t, 9, 2)
+	d, _ := dbtest.Changed(t, 9, 2)
 	labels := func(want string) {
 		t.Helper()
 		err := d.View(func(s *db.Snapshot) error {
@@ -305,29 +254,29 @@ func TestLabelsDisappear(t *testing.T) {
 	}
 	labels("map[l0:3 l1:3 l2:3]")
 	for i := range 3 {
-		relabel(t, d, 3*i, "only")
+		dbtest.Relabel(t, d, 3*i, "only")
 	}
 	labels("map[l1:3 l2:3 only:3]")
 	if n := objects(); n != 6 {
 		t.Errorf("%d labels are stored", n)
 	}
-	relabel(t, d, 3, "l0", "l1")
+	dbtest.Relabel(t, d, 3, "l0", "l1")
 	labels("map[l0:1 l1:4 l2:3 only:2]")
-	relabel(t, d, 3)
+	dbtest.Relabel(t, d, 3)
 	labels("map[l1:3 l2:3 only:2]")
 }
 
 // TestDamagedChanges: damage to what a change stores is found by reads, by Check, or both, and no
 // read returns labels that are not true.
 func TestDamagedChanges(t *testing.T) {
-	d, path := changedBase(t, 1100, 4)
-	relabel(t, d, 5, "new")
-	relabel(t, d, 6, "new")
+	d, path := dbtest.Changed(t, 1100, 4)
+	dbtest.Relabel(t, d, 5, "new")
+	dbtest.Relabel(t, d, 6, "new")
 	dbtest.Must(t, d.Update(t.Context(), func(b *db.Tx) error { return b.Collection("s").Delete([]byte("7")) }))
 	if _, err := d.Collection("s").Build(t.Context(), "lcif", &index.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	relabel(t, d, 5, "newer")
+	dbtest.Relabel(t, d, 5, "newer")
 	id, at := dbtest.Object(t, path, "s", ""), dbtest.Object(t, path, "s", "lcif")
 	dbtest.Must(t, errors.Join(dbtest.Check(d), d.Close()))
 	pristine, err := os.ReadFile(path)

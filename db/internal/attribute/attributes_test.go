@@ -156,18 +156,12 @@ func TestAttributesRepaired(t *testing.T) {
 	}
 	want := attributed{}
 	put := func(from, to int) {
-		err := d.Update(ctx, func(tx *db.Tx) error {
-			for i := from; i < to; i++ {
-				r := db.Row{Key: fmt.Append(nil, i), Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}},
-					Attributes: map[string]any{"price": int64(i % 50), "brand": fmt.Sprint("b", i%5)}}
-				want[string(r.Key)] = r
-				if err := tx.Collection("c").Put(r); err != nil {
-					return err
-				}
-			}
-			return nil
+		dbtest.Fill(t, d, "c", from, to, func(i int) db.Row {
+			r := db.Row{Key: fmt.Append(nil, i), Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}},
+				Attributes: map[string]any{"price": int64(i % 50), "brand": fmt.Sprint("b", i%5)}}
+			want[string(r.Key)] = r
+			return r
 		})
-		dbtest.Must(t, err)
 	}
 	put(0, 1500)
 	put(100, 150) // replaced: their numbers are new

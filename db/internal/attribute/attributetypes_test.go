@@ -1,7 +1,6 @@
 package attribute_test
 
 import (
-	"context"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -21,15 +20,6 @@ func typedRow(key, name string, value any) db.Row {
 	return db.Row{Key: []byte(key), Vector: []float32{1}, Attributes: map[string]any{name: value}}
 }
 
-func putRows(d *db.DB, rows ...db.Row) error {
-	return d.Update(context.Background(), func(tx *db.Tx) (err error) {
-		for _, r := range rows {
-			err = errors.Join(err, tx.Collection("c").Put(r))
-		}
-		return err
-	})
-}
-
 // TestAttributeTypes: an attribute has values of one type, that of the first one, until a compaction
 // that renumbers rows finds no row with it. A transaction with another type changes nothing.
 func TestAttributeTypes(t *testing.T) {
@@ -40,13 +30,13 @@ func TestAttributeTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	if err := putRows(d, typedRow("a", "n", 1), typedRow("b", "n", 1.5), typedRow("c", "s", "x"),
+	if err := dbtest.Put(d, "c", typedRow("a", "n", 1), typedRow("b", "n", 1.5), typedRow("c", "s", "x"),
 		typedRow("d", "t", now), typedRow("e", "b", true)); err != nil {
 		t.Fatal(err)
 	}
 	refused := func(want string, rows ...db.Row) {
 		t.Helper()
-		err := putRows(d, rows...)
+		err := dbtest.Put(d, "c", rows...)
 		if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
@@ -77,7 +67,7 @@ func TestAttributeTypes(t *testing.T) {
 	dbtest.Must(t, err)
 	refused(`"s" is a string`, typedRow("c", "s", 3))
 	dbtest.Must(t, d.Compact(ctx, nil))
-	if err := putRows(d, typedRow("c", "s", 3)); err != nil {
+	if err := dbtest.Put(d, "c", typedRow("c", "s", 3)); err != nil {
 		t.Errorf("after a compaction: %v", err)
 	}
 	if err := dbtest.Check(d); err != nil {
@@ -98,7 +88,7 @@ func TestEmptyFilter(t *testing.T) {
 				t.Errorf("%s: %d hits, %d rows, %v", f, len(res.Hits), n, errors.Join(err, counted))
 			}
 		}
-		dbtest.Must(t, putRows(d, typedRow("a", "n", 1)))
+		dbtest.Must(t, dbtest.Put(d, "c", typedRow("a", "n", 1)))
 		err := d.Update(t.Context(), func(tx *db.Tx) error { return tx.Collection("c").Delete([]byte("a")) })
 		dbtest.Must(t, err)
 	}
@@ -111,7 +101,7 @@ func TestCheckAttributeTypes(t *testing.T) {
 	if _, err := d.Create(t.Context(), "c", db.Schema{Dim: 1}); err != nil {
 		t.Fatal(err)
 	}
-	dbtest.Must(t, putRows(d, typedRow("a", "n", 1)))
+	dbtest.Must(t, dbtest.Put(d, "c", typedRow("a", "n", 1)))
 	dbtest.Must(t, d.Close())
 	file, err := bbolt.Open(path, 0o600, nil)
 	dbtest.Must(t, err)

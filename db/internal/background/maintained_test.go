@@ -30,16 +30,10 @@ func TestBackground(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	at := 0
 	put := func(n int) {
-		err := d.Update(ctx, func(b *db.Tx) error {
-			for range n {
-				at++
-				if err := b.Collection("s").Put(db.Row{Key: fmt.Append(nil, at), Sparse: dbtest.RandomSparse(rng, 8, 50)}); err != nil {
-					return err
-				}
-			}
-			return nil
+		dbtest.Fill(t, d, "s", at+1, at+1+n, func(i int) db.Row {
+			return db.Row{Key: fmt.Append(nil, i), Sparse: dbtest.RandomSparse(rng, 8, 50)}
 		})
-		dbtest.Must(t, err)
+		at += n
 	}
 	status := func() (index.Info, maintenance.Stats) {
 		st, err := d.Stats()
@@ -87,12 +81,9 @@ func TestMaintainCancelled(t *testing.T) {
 	d, rng := dbtest.OpenTemp(t, &db.Options{NoSync: true}), rand.New(rand.NewPCG(3, 4))
 	dbtest.Must(t, dbtest.Create(t.Context(), d, "s", db.Schema{Sparse: true}))
 	put := func(from, to int) {
-		dbtest.Must(t, d.Update(t.Context(), func(tx *db.Tx) (err error) {
-			for i := from; i < to && err == nil; i++ {
-				err = tx.Collection("s").Put(db.Row{Key: fmt.Append(nil, i), Sparse: dbtest.RandomSparse(rng, 8, 60)})
-			}
-			return err
-		}))
+		dbtest.Fill(t, d, "s", from, to, func(i int) db.Row {
+			return db.Row{Key: fmt.Append(nil, i), Sparse: dbtest.RandomSparse(rng, 8, 60)}
+		})
 	}
 	put(0, 50)
 	dbtest.Builds(t, d, "s", "x", nil)
@@ -128,16 +119,9 @@ func TestRelearnOvertaken(t *testing.T) {
 			coll, err := d.Create(t.Context(), "c", db.Schema{Dim: 2})
 			dbtest.Must(t, err)
 			put := func(from, to int) {
-				err := d.Update(t.Context(), func(tx *db.Tx) error {
-					for i := from; i < to; i++ {
-						r := db.Row{Key: fmt.Append(nil, i), Vector: []float32{float32(i % 7), float32(i)}}
-						if err := tx.Collection("c").Put(r); err != nil {
-							return err
-						}
-					}
-					return nil
+				dbtest.Fill(t, d, "c", from, to, func(i int) db.Row {
+					return db.Row{Key: fmt.Append(nil, i), Vector: []float32{float32(i % 7), float32(i)}}
 				})
-				dbtest.Must(t, err)
 			}
 			put(0, 40)
 			if _, err := coll.Build(t.Context(), "x", nil, nil); err != nil {

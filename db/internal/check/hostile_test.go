@@ -144,17 +144,10 @@ func TestHostileGiven(t *testing.T) {
 			m["Given"].(map[string]any)["Learner"] = name
 		})
 		dbtest.WithFile(t, path, func(d *db.DB, _ *db.Snapshot) {
-			err := d.Update(t.Context(), func(b *db.Tx) error {
-				for i := range 40 {
-					r := db.Row{Key: fmt.Append(nil, "more", i), Vector: []float32{float32(i), 1, 2, 3}}
-					if err := b.Collection("d").Put(r); err != nil {
-						return err
-					}
-				}
-				return nil
+			dbtest.Fill(t, d, "d", 0, 40, func(i int) db.Row {
+				return db.Row{Key: fmt.Append(nil, "more", i), Vector: []float32{float32(i), 1, 2, 3}}
 			})
-			dbtest.Must(t, err)
-			_, err = d.Maintain(t.Context(), 0, nil)
+			_, err := d.Maintain(t.Context(), 0, nil)
 			dbtest.MustBeCorrupt(t, name, err)
 		})
 	}
@@ -275,19 +268,14 @@ func TestHostileNorms(t *testing.T) {
 	dbtest.Must(t, err)
 	dbtest.Must(t, dbtest.Create(ctx, d, "c", db.Schema{Dim: dim, Metric: vector.Cosine}))
 	norms := make([]float32, inChunk)
-	dbtest.Must(t, d.Update(ctx, func(b *db.Tx) error {
-		for i := range inChunk {
-			x := make([]float32, dim)
-			for j := range x {
-				x[j] = float32((i+j)%7) + 0.1
-			}
-			norms[i] = vector.InverseNorm(x)
-			if err := b.Collection("c").Put(db.Row{Key: []byte{byte(i)}, Vector: x}); err != nil {
-				return err
-			}
+	dbtest.Fill(t, d, "c", 0, inChunk, func(i int) db.Row {
+		x := make([]float32, dim)
+		for j := range x {
+			x[j] = float32((i+j)%7) + 0.1
 		}
-		return nil
-	}))
+		norms[i] = vector.InverseNorm(x)
+		return db.Row{Key: []byte{byte(i)}, Vector: x}
+	})
 	dbtest.Must(t, errors.Join(dbtest.Check(d), d.Close()))
 	id := dbtest.Object(t, path, "c", "")
 	norm := norms[forged]

@@ -22,6 +22,16 @@ func Put(d *db.DB, coll string, rows ...db.Row) error {
 	})
 }
 
+// Fill puts the rows of numbers from one to below another into a collection by one transaction.
+func Fill(t TB, d *db.DB, coll string, from, to int, row func(i int) db.Row) {
+	t.Helper()
+	rows := make([]db.Row, 0, to-from)
+	for i := from; i < to; i++ {
+		rows = append(rows, row(i))
+	}
+	Must(t, Put(d, coll, rows...))
+}
+
 // Delete deletes rows of a collection by one transaction.
 func Delete(d *db.DB, coll string, keys ...string) error {
 	return d.Update(context.Background(), func(tx *db.Tx) error {

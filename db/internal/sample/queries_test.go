@@ -31,14 +31,9 @@ func newSampleBed(t *testing.T, rows int) *sampleBed {
 	b := &sampleBed{T: t, rng: rand.New(rand.NewPCG(5, 6))}
 	b.open(filepath.Join(t.TempDir(), "db"), 200)
 	b.must(dbtest.Create(t.Context(), b.d, "c", db.Schema{Dim: sampleDim}))
-	b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
-		for i := range rows {
-			if err := tx.Collection("c").Put(db.Row{Key: fmt.Append(nil, i), Vector: b.row()}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
+	dbtest.Fill(t, b.d, "c", 0, rows, func(i int) db.Row {
+		return db.Row{Key: fmt.Append(nil, i), Vector: b.row()}
+	})
 	dbtest.Builds(t, b.d, "c", "main", nil)
 	return b
 }
@@ -232,15 +227,7 @@ func TestSampleOfDiscardedNumbers(t *testing.T) {
 	})
 	b.must(b.d.Compact(t.Context(), nil))
 	b.must(dbtest.Create(t.Context(), b.d, "later", db.Schema{Dim: 7}))
-	b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
-		for i := range 300 {
-			err := tx.Collection("later").Put(db.Row{Key: fmt.Append(nil, i), Vector: b.row()[:7]})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
+	dbtest.Fill(t, b.d, "later", 0, 300, func(i int) db.Row { return db.Row{Key: fmt.Append(nil, i), Vector: b.row()[:7]} })
 	dbtest.Builds(t, b.d, "later", "main", nil)
 	b.must(b.d.Check(t.Context(), nil, nil))
 }

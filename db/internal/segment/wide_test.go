@@ -35,13 +35,7 @@ func TestWideFeatures(t *testing.T) {
 	}
 	put := func(from, to int) {
 		t.Helper()
-		err := d.Update(ctx, func(b *db.Tx) (err error) {
-			for i := from; i < to && err == nil; i++ {
-				err = b.Collection("s").Put(row(i))
-			}
-			return err
-		})
-		dbtest.Must(t, err)
+		dbtest.Fill(t, d, "s", from, to, row)
 	}
 	answers := func() (out string) {
 		t.Helper()

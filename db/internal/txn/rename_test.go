@@ -49,15 +49,9 @@ func TestRename(t *testing.T) {
 	find("snapshot", s.Collection("c"))
 	s.Release()
 	find("renamed", other)
-	b.Must(b.D.Update(ctx, func(tx *db.Tx) error {
-		for i := range 50 {
-			row := db.Row{Key: fmt.Appendf(nil, "new%d", i), Vector: []float32{1, 2, float32(i)}}
-			if err := tx.Collection("other").Put(row); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
+	dbtest.Fill(t, b.D, "other", 0, 50, func(i int) db.Row {
+		return db.Row{Key: fmt.Appendf(nil, "new%d", i), Vector: []float32{1, 2, float32(i)}}
+	})
 	_, err = b.D.Maintain(ctx, 0, nil)
 	b.Must(err)
 	b.Reopen()

@@ -175,14 +175,9 @@ func TestCounters(t *testing.T) {
 func TestKeys(t *testing.T) {
 	b := dbtest.NewBed(t, vector.L2, 2)
 	keys := []string{"a", "b", "b/1", "b/2", "b/22", "b\xff", "c"}
-	b.Must(b.D.Update(t.Context(), func(tx *db.Tx) error {
-		for _, k := range keys {
-			if err := tx.Collection("c").Put(db.Row{Key: []byte(k), Vector: []float32{1, 2}}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
+	dbtest.Fill(t, b.D, "c", 0, len(keys), func(i int) db.Row {
+		return db.Row{Key: []byte(keys[i]), Vector: []float32{1, 2}}
+	})
 	for _, test := range []struct {
 		prefix, from string
 		want         []string

@@ -120,15 +120,10 @@ func TestMoreThanThereIs(t *testing.T) {
 		b := dbtest.NewBed(t, vector.L2, dim)
 		b.Must(dbtest.Create(ctx, b.D, "s", db.Schema{Sparse: true}))
 		b.Put("a", dbtest.Mixture(1, max(n, 12), dim))
-		b.Must(b.D.Update(ctx, func(w *db.Tx) error {
-			for i := range max(n, 1) {
-				x := vector.Sparse{Index: []uint32{1, 2 + uint32(i%3)}, Value: []float32{1, float32(i + 1)}}
-				if err := w.Collection("s").Put(db.Row{Key: fmt.Appendf(nil, "s%d", i), Sparse: x, Labels: []string{"l"}}); err != nil {
-					return err
-				}
-			}
-			return nil
-		}))
+		dbtest.Fill(t, b.D, "s", 0, max(n, 1), func(i int) db.Row {
+			x := vector.Sparse{Index: []uint32{1, 2 + uint32(i%3)}, Value: []float32{1, float32(i + 1)}}
+			return db.Row{Key: fmt.Appendf(nil, "s%d", i), Sparse: x, Labels: []string{"l"}}
+		})
 		b.Build("x", &index.Forest{Members: true})
 		for name, o := range map[string]index.Options{
 			"postings": nil, "lcif": &index.LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}},

@@ -23,15 +23,10 @@ func TestKeyPredicateOnce(t *testing.T) {
 	b.Put("a", dbtest.Mixture(1, n, dim))
 	b.Build("x", &index.Forest{Members: true, NoTune: true})
 	b.Must(dbtest.Create(t.Context(), b.D, "s", db.Schema{Sparse: true}))
-	b.Must(b.D.Update(t.Context(), func(w *db.Tx) error {
-		for i := range n {
-			x := vector.Sparse{Index: []uint32{1, 2 + uint32(i%30)}, Value: []float32{1, float32(i%7 + 1)}}
-			if err := w.Collection("s").Put(db.Row{Key: fmt.Appendf(nil, "a%d", i), Sparse: x}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
+	dbtest.Fill(t, b.D, "s", 0, n, func(i int) db.Row {
+		x := vector.Sparse{Index: []uint32{1, 2 + uint32(i%30)}, Value: []float32{1, float32(i%7 + 1)}}
+		return db.Row{Key: fmt.Appendf(nil, "a%d", i), Sparse: x}
+	})
 	_, err := b.D.Collection("s").Build(t.Context(), "x", nil, nil)
 	b.Must(err)
 	b.Put("b", dbtest.Mixture(2, 100, dim)) // not in the index

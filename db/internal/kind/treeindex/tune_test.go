@@ -82,17 +82,11 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 		if _, err := d.Create(t.Context(), coll, db.Schema{Sparse: true}); err != nil {
 			t.Fatal(err)
 		}
-		err := d.Update(t.Context(), func(b *db.Tx) error {
-			for i := range n {
-				r := row(i)
-				r.Key = fmt.Append(nil, "row-", i)
-				if err := b.Collection(coll).Put(r); err != nil {
-					return err
-				}
-			}
-			return nil
+		dbtest.Fill(t, d, coll, 0, n, func(i int) db.Row {
+			r := row(i)
+			r.Key = fmt.Append(nil, "row-", i)
+			return r
 		})
-		dbtest.Must(t, err)
 	}
 	x := func(i int) vector.Sparse {
 		return vector.Sparse{Index: []uint32{uint32(i % 5), 7}, Value: []float32{1, float32(1 + i%3)}}
