@@ -16,8 +16,8 @@ type Auto struct {
 	// settings and weights are those of the least squared error.
 	Objective  lcif.Objective `flag:"objective"`
 	AllowEmpty bool           `json:",omitempty" flag:"allow-empty"` // else rows have at least their best label
-	// Time is the wall time of the build, two minutes when zero: what does not fit into it is not tried. Only
-	// if it cuts, two builds of equal rows with equal seeds may differ.
+	// Time is the wall time of the build, two minutes when zero: what does not fit into it is not tried, but
+	// for the first member. Only if it cuts, two builds of equal rows with equal seeds may differ.
 	Time time.Duration `json:",omitempty" flag:"time" min:"0"`
 	// Memory is the memory in bytes that learning a member may take, by an estimate; zero sets no limit. A
 	// member that takes more is not tried.

@@ -131,12 +131,13 @@ func newMoments(n int) moments {
 	return m
 }
 
-// moments returns those of each bucket.
+// moments returns those of each bucket, and with them, as priorHits has it, those of all.
 func (h *held) moments() (out [buckets]moments) {
 	n := len(h.prob)
 	for b := range out {
 		out[b] = newMoments(n)
 	}
+	all := newMoments(n)
 	for r := range h.truth.Rows() {
 		truth := h.truth.Row(r)
 		for e := h.pairs.Ptr[r]; e < h.pairs.Ptr[r+1]; e++ {
@@ -153,6 +154,13 @@ func (h *held) moments() (out [buckets]moments) {
 				}
 			}
 		}
+	}
+	for b := range out {
+		all.add(&out[b], 1)
+	}
+	times := priorHits / max(1, h.truth.Cardinality()*float64(h.truth.Rows()))
+	for b := range out {
+		out[b].add(&all, times)
 	}
 	return out
 }
@@ -210,21 +218,11 @@ func (m *moments) least(members []int) (best []float64) {
 	return best
 }
 
-// byBucket returns the weights of members with the least squared error in each bucket and, as priorHits has it,
-// over all, and their error.
-func (h *held) byBucket(of *[buckets]moments, members []int) (out weights, e float64) {
-	n := len(h.prob)
-	all := newMoments(n)
+// byBucket returns the weights of members with the least squared error in each bucket, and that error.
+func byBucket(of *[buckets]moments, members []int) (out weights, e float64) {
+	out = make(weights, len(of[0].hits))
 	for b := range of {
-		all.add(&of[b], 1)
-	}
-	times := priorHits / max(1, h.truth.Cardinality()*float64(h.truth.Rows()))
-	out = make(weights, n)
-	for b := range of {
-		from := newMoments(n)
-		from.add(&of[b], 1)
-		from.add(&all, times)
-		w := from.least(members)
+		w := of[b].least(members)
 		for m, x := range w {
 			out[m][b] = x
 		}
@@ -289,7 +287,7 @@ func (h *held) choose(sets [][]int, gain float64) (blended, error) {
 	var best weights
 	least, size := 0., 0
 	for _, members := range sets {
-		w, e := h.byBucket(&of, members)
+		w, e := byBucket(&of, members)
 		better := e < least
 		if len(members) > size {
 			better = e < least*(1+gain)
