@@ -197,7 +197,10 @@ func (l *learner) learn(ctx context.Context, n *node) error {
 		local.Ptr = append(local.Ptr, uint64(len(local.Index)))
 	}
 	local.Cols = len(features)
-	p := newProblem(local, l.Params.C)
+	p, end := newProblem(local, l.Params.C), tolerance
+	if len(l.levels) > 1 {
+		end = treeTolerance
+	}
 	for i, r := range rows {
 		l.place[r] = int32(i)
 	}
@@ -219,7 +222,7 @@ func (l *learner) learn(ctx context.Context, n *node) error {
 					}
 				}
 				mark(true)
-				s.solve(p, positive, tolerance, l.Params.Seed^uint64(len(l.m.Target)+c))
+				s.solve(p, positive, end, l.Params.Seed^uint64(len(l.m.Target)+c))
 				mark(false)
 				found[c] = l.kept(s.w)
 			}

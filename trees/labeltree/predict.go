@@ -13,14 +13,14 @@ const DefaultBeam = 10
 
 // leastShare is the least score of a node that is followed, as a share of the best one of its level: labels
 // below others are as good as never among the best ones.
-const leastShare = 0.05
+const leastShare = 0.1
 
 // slope is that of the logistic function that turns a margin into a factor of a score.
 const slope = 8
 
 // nodePower is the power of the factors of nodes. The margins of labels repeat most of the doubts of the nodes
 // above, which must not count twice.
-const nodePower = 0.4
+const nodePower = 0.3
 
 // Predictor predicts labels by a model. One goroutine may use it at a time; once its memory has grown it
 // allocates nothing.

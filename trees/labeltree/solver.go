@@ -30,6 +30,9 @@ const (
 	// tolerance is the spread of projected gradients at which the descent ends, that of liblinear. Half of it
 	// changes no measure.
 	tolerance = 0.1
+	// treeTolerance is that of trees of several levels, which have most classifiers and gain least from the last
+	// passes.
+	treeTolerance = 0.3
 	// maxPasses bounds the passes over the rows.
 	maxPasses = 1000
 )

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -194,5 +195,18 @@ func TestRenamed(t *testing.T) {
 	}
 	if of.job.Labels = nil; !slices.Equal(of.renamed(c).LabelCuts, []float32{0.5, 0.5, 0.5}) { // unknown names
 		t.Errorf("cuts %v", of.renamed(c).LabelCuts)
+	}
+}
+
+// Members leave time for learning the best of each kind from all rows.
+func TestTimeIsLeftForAllRows(t *testing.T) {
+	x := &tuner{start: time.Now(), folds: make([]labels.Fold, 1), opts: index.Auto{Time: 100 * time.Second}}
+	for _, k := range []string{"a", "b"} {
+		x.trials = append(x.trials, &trial{
+			info: index.AutoTrial{Kind: k}, scores: &vector.CSR{}, learning: 20 * time.Second,
+		})
+	}
+	if left := x.left(); left > 55*time.Second || left < 40*time.Second {
+		t.Errorf("%v left", left)
 	}
 }
