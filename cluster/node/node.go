@@ -51,6 +51,8 @@ type Node struct {
 	ctx     context.Context
 	work    sync.WaitGroup
 	changed chan struct{} // something to announce
+	// splitting is held while the file of a part of a shard is made.
+	splitting sync.Mutex
 
 	mu       sync.Mutex
 	replicas map[string]*replica

@@ -213,6 +213,8 @@ func (r *replica) run(ctx context.Context) {
 const (
 	minWait = 100 * time.Millisecond
 	maxWait = 2 * time.Second
+	// partWait is the time between commits of a part of a split.
+	partWait = 50 * time.Millisecond
 	// timeout bounds how long a request waits for a message to be applied.
 	timeout = 30 * time.Second
 )
@@ -307,7 +309,11 @@ func (r *replica) work(ctx context.Context, d duty) error {
 	r.n.tell()
 	r.n.work.Go(func() { r.watch(ctx, log, stop) })
 	err = log.Read(ctx, at, func(entries []shardlog.Entry) error {
-		return r.apply(ctx, &d, entries)
+		err := r.apply(ctx, &d, entries)
+		if d.parent != nil { // nobody reads a part yet, so it commits many messages at once
+			r.n.sleep(partWait)
+		}
+		return err
 	})
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause

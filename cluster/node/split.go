@@ -8,8 +8,11 @@ import (
 	"github.com/anndb/anndb/db"
 )
 
-// part makes the file of a part of a split: a copy of the parent's, without the rows of the other part.
+// part makes the file of a part of a split: a copy of the parent's, without the rows of the other part. It leaves
+// processors to requests: the parts of a node are made one after the other.
 func (r *replica) part(ctx context.Context, d *duty) error {
+	r.n.splitting.Lock()
+	defer r.n.splitting.Unlock()
 	parent := r.n.replica(d.parent.ID)
 	if parent == nil {
 		return errors.New("the parent of a split is not here")
@@ -26,7 +29,16 @@ func (r *replica) part(ctx context.Context, d *duty) error {
 		if err != nil {
 			return err
 		}
-		return r.edit(ctx, path, func(file *db.DB) error { return keepOnly(ctx, file, d.shard.Owns) })
+		return r.edit(ctx, path, func(file *db.DB) error {
+			if err := keepOnly(ctx, file, d.shard.Owns); err != nil {
+				return err
+			}
+			// Reads need not skip the rows of the other part then, of which each decodes the set after a write.
+			if err := file.Compact(ctx, &db.CompactOptions{Run: db.Run{Workers: 1}}); err != nil {
+				r.logger.Warn("compact", "error", err) // as on Windows
+			}
+			return nil
+		})
 	})
 }
 
