@@ -62,12 +62,8 @@ func TestApproximateLabels(t *testing.T) {
 				if r == nil || r.K != 20 || r.Sample != 100 || r.Recall < 0.95 || r.HeadRecall < 0.95 || r.Rounds < 1 {
 					t.Fatalf("report %+v", r)
 				}
-				var stored index.Info
-				err = store.View(func(s *db.Snapshot) error {
-					list, err := s.Collection("c").Indexes()
-					stored = list[0]
-					return err
-				})
+				list, err := store.Collection("c").Indexes()
+				stored := list[0]
 				if err != nil || stored.Neighbors == nil || *stored.Neighbors != *r {
 					t.Errorf("stored report %+v, %v", stored.Neighbors, err)
 				}

@@ -82,10 +82,8 @@ func TestLCIFCycleRefused(t *testing.T) {
 	if _, err := build("new", plainModel("new")); !errors.Is(err, fail.Option) {
 		t.Errorf("a model by itself: %v", err)
 	}
-	err := d.View(func(s *db.Snapshot) error {
-		_, _, err := dbtest.Nearest(t.Context(), s.Collection("docs"), db.Query{Vector: queries[0].Vector}, 3, &db.SearchOptions{Index: "b"})
-		return err
-	})
+	_, _, err := dbtest.Nearest(t.Context(), d.Collection("docs"), db.Query{Vector: queries[0].Vector}, 3,
+		&db.SearchOptions{Index: "b"})
 	if err != nil {
 		t.Errorf("the forest is gone: %v", err)
 	}

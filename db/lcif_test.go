@@ -96,11 +96,7 @@ func first(out [][]db.Prediction, truth [][]string) float64 {
 
 func predictAll(t *testing.T, d *db.DB, queries []db.Query, o *db.PredictOptions, workers int) [][]db.Prediction {
 	t.Helper()
-	var out [][]db.Prediction
-	err := d.View(func(s *db.Snapshot) (err error) {
-		out, err = dbtest.PredictBatch(t.Context(), s.Collection("docs"), queries, o, workers)
-		return err
-	})
+	out, err := dbtest.PredictBatch(t.Context(), d.Collection("docs"), queries, o, workers)
 	dbtest.Must(t, err)
 	return out
 }
@@ -239,10 +235,8 @@ func TestLCIFMisuse(t *testing.T) {
 		return err
 	}
 	predict := func(coll string, q db.Query, o *db.PredictOptions) error {
-		return d.View(func(s *db.Snapshot) error {
-			_, _, err := dbtest.Predict(t.Context(), s.Collection(coll), q, o)
-			return err
-		})
+		_, _, err := dbtest.Predict(t.Context(), d.Collection(coll), q, o)
+		return err
 	}
 	dbtest.Must(t, dbtest.Create(t.Context(), d, "bare", db.Schema{Sparse: true}))
 	dbtest.Must(t, dbtest.Create(t.Context(), d, "dense", db.Schema{Dim: 2}))
@@ -264,7 +258,7 @@ func TestLCIFMisuse(t *testing.T) {
 	dbtest.Must(t, build("docs", index.LCIF{Params: params}))
 	dbtest.Builds(t, d, "docs", "rows", nil)
 	for name, c := range map[string]struct{ err, want error }{
-		"no labels":     {build("bare", index.LCIF{Params: params}), fail.Empty},
+		"no labels":     {build("bare", index.LCIF{Params: params}), db.ErrUnsuitable},
 		"too few rows":  {build("bare", index.LCIF{}), fail.Option},
 		"dense":         {build("dense", index.LCIF{Params: params}), fail.Empty},
 		"weighting":     {build("docs", index.LCIF{Params: params, Weight: "x"}), fail.Option},

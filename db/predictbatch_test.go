@@ -67,10 +67,7 @@ func TestPredictBatchErrors(t *testing.T) {
 	dbtest.Builds(t, d, "docs", "labels", o)
 	queries[17].Sparse = vector.Sparse{Index: []uint32{4, 4}, Value: []float32{1, 1}}
 	queries[40].Sparse = queries[17].Sparse
-	err := d.View(func(s *db.Snapshot) error {
-		_, err := dbtest.PredictBatch(t.Context(), s.Collection("docs"), queries, nil, 1)
-		return err
-	})
+	_, err := dbtest.PredictBatch(t.Context(), d.Collection("docs"), queries, nil, 1)
 	if !errors.Is(err, fail.Features) || err == nil || err.Error()[:13] != "db: query 17:" {
 		t.Errorf("error %v", err)
 	}

@@ -716,10 +716,7 @@ func TestChoiceOfIndex(t *testing.T) {
 	b.Put("a", dbtest.Mixture(1, 400, dim))
 	q := dbtest.Mixture(2, 1, dim)[0]
 	ask := func(o *db.SearchOptions) (stats db.SearchStats, err error) {
-		err = b.D.View(func(s *db.Snapshot) error {
-			_, stats, err = dbtest.Nearest(t.Context(), s.Collection("c"), db.Query{Vector: q}, 3, o)
-			return err
-		})
+		_, stats, err = dbtest.Nearest(t.Context(), b.D.Collection("c"), db.Query{Vector: q}, 3, o)
 		return stats, err
 	}
 	expect := func(what string, o *db.SearchOptions, leaves bool, target error) {

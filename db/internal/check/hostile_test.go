@@ -184,10 +184,8 @@ func TestHostileCompression(t *testing.T) {
 				return
 			}
 			defer d.Close()
-			failed = d.View(func(s *db.Snapshot) error {
-				_, _, err := dbtest.Nearest(t.Context(), s.Collection("d"), db.Query{Vector: make([]float32, 4)}, 3, &db.SearchOptions{Params: &query.Params{}})
-				return err
-			})
+			_, _, failed = dbtest.Nearest(t.Context(), d.Collection("d"), db.Query{Vector: make([]float32, 4)}, 3,
+				&db.SearchOptions{Params: &query.Params{}})
 		})
 		dbtest.MustBeCorrupt(t, c.name, failed)
 		if used > 16<<20 {
@@ -358,10 +356,8 @@ func TestHostileArrays(t *testing.T) {
 		d, err := dbtest.Open(t.Context(), path, &db.Options{NoSync: true})
 		dbtest.Must(t, err)
 		if c.key[7] == byte(dense) {
-			err = d.View(func(s *db.Snapshot) error {
-				_, _, err := dbtest.Nearest(t.Context(), s.Collection("d"), db.Query{Vector: make([]float32, 4)}, 3, &db.SearchOptions{Params: &query.Params{}})
-				return err
-			})
+			_, _, err = dbtest.Nearest(t.Context(), d.Collection("d"), db.Query{Vector: make([]float32, 4)}, 3,
+				&db.SearchOptions{Params: &query.Params{}})
 			dbtest.MustBeCorrupt(t, c.name+": search", err)
 		}
 		err = d.Update(t.Context(), func(b *db.Tx) error {

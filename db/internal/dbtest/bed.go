@@ -98,12 +98,10 @@ func (b *Bed) Build(name string, o index.Options) index.Info {
 	return info
 }
 
-func (b *Bed) Search(q []float32, k int, o *db.SearchOptions) (hits []db.Hit, stats db.SearchStats) {
+func (b *Bed) Search(q []float32, k int, o *db.SearchOptions) ([]db.Hit, db.SearchStats) {
 	b.T.Helper()
-	b.Must(b.D.View(func(s *db.Snapshot) (err error) {
-		hits, stats, err = Nearest(b.T.Context(), s.Collection("c"), db.Query{Vector: q}, k, o)
-		return err
-	}))
+	hits, stats, err := Nearest(b.T.Context(), b.D.Collection("c"), db.Query{Vector: q}, k, o)
+	b.Must(err)
 	return hits, stats
 }
 

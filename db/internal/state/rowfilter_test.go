@@ -132,11 +132,8 @@ func TestRowFilterMisuse(t *testing.T) {
 	if keys, err := searchFiltered(d, "dense", filterOf(t, d, "dense", nil)); err != nil || len(keys) > 0 {
 		t.Errorf("no rows: %v, %v", keys, err)
 	}
-	err := d.View(func(s *db.Snapshot) error {
-		o := &db.SearchOptions{Params: &query.Params{Method: query.Flat, Filter: roaring.BitmapOf(1)}}
-		_, _, err := dbtest.Nearest(t.Context(), s.Collection("dense"), db.Query{Vector: []float32{1, 1}}, 3, o)
-		return err
-	})
+	o := &db.SearchOptions{Params: &query.Params{Method: query.Flat, Filter: roaring.BitmapOf(1)}}
+	_, _, err := dbtest.Nearest(t.Context(), d.Collection("dense"), db.Query{Vector: []float32{1, 1}}, 3, o)
 	if !errors.Is(err, fail.Option) {
 		t.Errorf("a bitmap in the parameters: %v, want errOption", err)
 	}
