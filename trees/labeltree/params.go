@@ -25,18 +25,19 @@ type Params struct {
 	C float64 `json:",omitempty" flag:"svm-cost" min:"0"`
 	// Flat is the largest number of labels for one level, 1,000 when zero.
 	Flat int `json:",omitempty" flag:"flat" min:"0"`
-	// Prune is the largest magnitude of weights that are dropped, 0.05 when zero; negative keeps all.
+	// Prune is the largest magnitude of weights that are dropped; when zero 0.05, and 0.08 in a tree of several
+	// levels; negative keeps all.
 	Prune float64 `json:",omitempty" flag:"prune"`
 	Seed  uint64  `json:",omitempty"`
 }
 
 // Filled returns the parameters with the defaults for a number of labels in place of zero.
 func (p Params) Filled(labels int) Params {
-	cost := 0.3
+	cost, prune := 0.3, 0.05
 	if p.Flat = cmp.Or(p.Flat, 1000); labels > p.Flat {
-		cost = 1
+		cost, prune = 1, 0.08
 	}
-	p.C, p.Prune = cmp.Or(p.C, cost), cmp.Or(p.Prune, 0.05)
+	p.C, p.Prune = cmp.Or(p.C, cost), cmp.Or(p.Prune, prune)
 	return p
 }
 
