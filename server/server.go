@@ -6,7 +6,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -284,7 +283,6 @@ func (c *call) serve(route route) error {
 	case c.s.slots <- struct{}{}:
 		defer func() { <-c.s.slots }()
 	default:
-		h.Set("Retry-After", "1")
 		return fmt.Errorf("%w: more than %d", wire.ErrBusy, c.s.o.MaxRequests)
 	}
 	if c.s.ending.Load() {
@@ -343,30 +341,16 @@ func (c *call) find() error {
 
 // fail answers with an error, or ends the connection if an answer has begun.
 func (c *call) fail(err error) {
-	c.err = err
 	if errors.Is(err, context.Canceled) && c.s.ending.Load() {
 		err = fmt.Errorf("%w: %w", wire.ErrEnding, err)
-	}
-	if c.status != 0 {
-		if c.Header().Get("Content-Type") == wire.Lines { // the last one has the error
-			line, _ := json.Marshal(wire.Failure{Error: wire.NewError(err)})
-			_, _ = c.Write(append(line, '\n'))
-			_ = c.control.Flush()
-		}
-		panic(http.ErrAbortHandler)
 	}
 	if errors.Is(err, wire.ErrSlow) || errors.Is(err, wire.ErrTooLarge) {
 		c.Header().Set("Connection", "close")
 		c.bound(0)
-	} else {
+	} else if c.status == 0 {
 		c.bound(c.s.o.Stall)
 	}
-	e := wire.NewError(err)
-	e.Rows = c.rows
-	if e.Status == http.StatusUnauthorized {
-		c.Header().Set("WWW-Authenticate", "Bearer")
-	}
-	c.answer(e.Status, wire.Failure{Error: e})
+	c.response.fail(err)
 }
 
 // record counts a request and logs it.

@@ -123,9 +123,7 @@ func (f *fake) newNode(shard string) *fakeNode {
 		Logger: slog.New(slog.DiscardHandler),
 		Handlers: map[string]http.Handler{
 			gateway.PartPattern: gateway.PartHandler(find), "GET /cluster/applied": http.HandlerFunc(n.applied),
-			"GET /cluster/built": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_ = json.NewEncoder(w).Encode(node.Ended{Ended: true}) // builds end before they are applied
-			}),
+			"GET /cluster/built": http.HandlerFunc(n.applied), // builds end before they are applied
 		},
 	})
 	n.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +23,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/group"
 	"github.com/anndb/anndb/internal/wire"
+	"github.com/anndb/anndb/server"
 )
 
 // Cluster is what a gateway needs of a *shardlog.Cluster.
@@ -186,8 +186,8 @@ type call struct {
 // route is a pattern of requests and what answers them.
 type route struct {
 	pattern string
-	do      func(*call) error
-	names   []string // of parameters
+	do      func(*call) (any, error) // returns what server.Reply sends
+	names   []string                 // of parameters
 }
 
 // reads reports whether the requests of a route change nothing.
@@ -256,8 +256,8 @@ func (g *Gateway) Handlers() map[string]http.Handler {
 		out[r.pattern] = g.handler(r)
 	}
 	for pattern, instead := range notBuilt {
-		out[pattern] = g.handler(route{pattern, func(*call) error {
-			return fmt.Errorf("%w: %s", wire.ErrNotBuilt, instead)
+		out[pattern] = g.handler(route{pattern, func(*call) (any, error) {
+			return nil, fmt.Errorf("%w: %s", wire.ErrNotBuilt, instead)
 		}, nil})
 	}
 	return out
@@ -265,18 +265,17 @@ func (g *Gateway) Handlers() map[string]http.Handler {
 
 // handler answers the requests of a route.
 func (g *Gateway) handler(r route) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+	return server.Reply(func(w http.ResponseWriter, q *http.Request) (out any, err error) {
 		c := &call{g: g, w: w, r: q, ctx: q.Context(), seen: node.Sequences{}}
-		err := c.check(r)
-		if err == nil {
-			err = r.do(c)
-			if errors.Is(err, wire.ErrUnavailable) && r.reads() && !c.begun && c.moved() {
-				err = r.do(c)
-			}
+		if err = c.check(r); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			c.fail(err)
+		out, err = r.do(c)
+		if errors.Is(err, wire.ErrUnavailable) && r.reads() && !c.begun && c.moved() {
+			out, err = r.do(c)
 		}
+		c.mark()
+		return out, err
 	})
 }
 
@@ -284,6 +283,9 @@ func (g *Gateway) handler(r route) http.Handler {
 func (c *call) check(r route) (err error) {
 	if name := c.r.PathValue("file"); name != "" && name != c.g.name {
 		return fmt.Errorf("%w: no file %q is served, but %q", db.ErrNotFound, name, c.g.name)
+	}
+	if err := checkName(c.name()); err != nil {
+		return err
 	}
 	for name := range c.r.URL.Query() {
 		if !slices.Contains(r.names, name) {
@@ -300,6 +302,14 @@ func (c *call) check(r route) (err error) {
 		return err
 	}
 	return ahead(c.least, &c.view.Map)
+}
+
+// checkName refuses the collections that nodes have for themselves.
+func checkName(collection string) error {
+	if strings.HasPrefix(collection, ".") {
+		return fmt.Errorf("%w: collection %q", db.ErrNotFound, collection)
+	}
+	return nil
 }
 
 // name returns the name of the collection of the path.
@@ -347,24 +357,6 @@ func (c *call) body() ([]byte, error) {
 	return body, err
 }
 
-// answer sends a value as JSON.
-func (c *call) answer(status int, value any) error {
-	body, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	c.write(status, wire.JSON, append(body, '\n'))
-	return nil
-}
-
-// write sends a body. An error is that of a client which has gone away.
-func (c *call) write(status int, contentType string, body []byte) {
-	c.mark()
-	c.w.Header().Set("Content-Type", contentType)
-	c.w.WriteHeader(status)
-	_, _ = c.w.Write(body)
-}
-
 // mark sets the sequences that the answer has seen.
 func (c *call) mark() {
 	c.mu.Lock()
@@ -379,28 +371,4 @@ func (c *call) note(l node.Log, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seen.Raise(l, n)
-}
-
-// fail answers with an error. It ends a stream that has begun with the line of the error.
-func (c *call) fail(err error) {
-	var known *wire.Error
-	if !errors.As(err, &known) {
-		known = wire.NewError(err)
-	} else {
-		known = &wire.Error{Code: known.Code, Message: err.Error(), Rows: known.Rows, Status: known.Status}
-	}
-	if known.Status >= http.StatusInternalServerError {
-		c.g.o.Logger.Warn("request", "method", c.r.Method, "path", c.r.URL.EscapedPath(), "error", err)
-	}
-	body, _ := json.Marshal(wire.Failure{Error: known})
-	body = append(body, '\n')
-	if c.begun {
-		_, _ = c.w.Write(body)
-		_ = http.NewResponseController(c.w).Flush()
-		panic(http.ErrAbortHandler)
-	}
-	if known.Status == http.StatusServiceUnavailable || known.Status == http.StatusTooManyRequests {
-		c.w.Header().Set("Retry-After", "1")
-	}
-	c.write(known.Status, wire.JSON, body)
 }

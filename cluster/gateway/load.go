@@ -3,11 +3,11 @@ package gateway
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
 	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/db"
@@ -25,35 +25,32 @@ const (
 
 // load stores rows as they arrive, in transactions of many rows of a shard. Of a body that is bad or ends too
 // early, the rows before the error may be stored, which the answer counts.
-func (c *call) load() error {
+func (c *call) load() (any, error) {
 	if t := c.r.Header.Get("Content-Type"); t != wire.Lines && t != "application/jsonl" {
-		return fmt.Errorf("%w: %.100q, want %s", wire.ErrType, t, wire.Lines)
+		return nil, fmt.Errorf("%w: %.100q, want %s", wire.ErrType, t, wire.Lines)
 	}
 	op := wire.Put
 	insert, err := c.flag("insert")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if insert {
 		op = wire.Insert
 	}
 	info, err := c.info(c.name())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	l := &loader{c: c, op: op, info: &info, shards: map[string]*shardLoad{}}
 	l.most = min(batchBytes, c.g.cluster.MaxMessage()/8*7) // what cannot be compressed becomes a little longer
 	err = l.read()
 	rows, storeErr := l.end()
-	if err == nil {
-		err = storeErr
-	}
-	if err != nil {
+	if err = cmp.Or(err, storeErr); err != nil {
 		e := wire.NewError(err)
 		e.Rows = rows
-		return e
+		return nil, e
 	}
-	return c.answer(http.StatusOK, wire.Loaded{Rows: rows})
+	return wire.Loaded{Rows: rows}, nil
 }
 
 // loader stores the rows of an import.
@@ -72,6 +69,7 @@ type shardLoad struct {
 	bytes   int
 	batches chan wire.Transaction
 	done    chan struct{}
+	waiting []pending
 	rows    int // stored
 	err     error
 }
@@ -159,89 +157,69 @@ func (l *loader) end() (rows int, err error) {
 
 // pending is a transaction that a log has.
 type pending struct {
-	n    uint64
-	rows int
+	shard *shardlog.Shard
+	n     uint64
+	rows  int
 }
 
 // store stores the transactions of a shard until there are no more, or one fails.
 func (s *shardLoad) store(c *call, shard *shardlog.Shard) {
 	defer close(s.done)
-	var waiting []pending
-	settle := func(left int) {
-		for len(waiting) > left {
-			p := waiting[0]
-			waiting = waiting[1:]
-			_, err := c.applied(shard, p.n)
-			if err == nil {
-				s.rows += p.rows
-			} else if s.err == nil {
-				s.err = err
-			}
-		}
-	}
+	v := c.view
 	for batch := range s.batches {
-		n, err := c.publish(shard, rand.Text(), &shardlog.Message{Transaction: &batch})
-		if errors.Is(err, shardlog.ErrSealed) {
-			if settle(0); s.err == nil {
-				s.err = s.storeElsewhere(c, batch.Operations)
+		for rest := batch.Operations; len(rest) > 0 && s.err == nil; {
+			batch.Operations = rest
+			if v != c.view { // the shard has been split, perhaps
+				shard, batch.Operations, rest = divide(v, rest)
+			} else {
+				rest = nil
 			}
-			if s.err != nil {
-				break
+			n, err := c.publish(shard, rand.Text(), &shardlog.Message{Transaction: &batch})
+			switch {
+			case errors.Is(err, shardlog.ErrSealed):
+				rest = append(batch.Operations, rest...)
+				s.settle(c, 0)
+				v, err = c.again()
+				s.err = cmp.Or(s.err, err)
+			case err != nil:
+				s.err = err
+			default:
+				s.waiting = append(s.waiting, pending{shard, n, len(batch.Operations)})
+				s.settle(c, batchesAtOnce)
 			}
-			continue
 		}
-		if err != nil {
-			s.err = err
-			break
-		}
-		waiting = append(waiting, pending{n, len(batch.Operations)})
-		if settle(batchesAtOnce); s.err != nil {
+		if s.err != nil {
 			break
 		}
 	}
-	settle(0)
+	s.settle(c, 0)
 }
 
-// storeElsewhere stores rows of a shard that was split, those of a new shard after the other.
-func (s *shardLoad) storeElsewhere(c *call, operations []wire.Operation) error {
-	for len(operations) > 0 {
-		if err := pause(c.ctx, retryTime); err != nil {
-			return err
-		}
-		v, err := c.g.read(c.ctx, true)
-		if err != nil {
-			return err
-		}
-		var batch wire.Transaction
-		var rest []wire.Operation
-		var shard *shardlog.Shard
-		for _, o := range operations {
-			key, err := o.Key.Get()
-			if err != nil {
-				return err
-			}
-			at := v.Find(key)
-			if shard == nil {
-				shard = at
-			}
-			if at == shard {
-				batch.Operations = append(batch.Operations, o)
-			} else {
-				rest = append(rest, o)
-			}
-		}
-		n, err := c.publish(shard, rand.Text(), &shardlog.Message{Transaction: &batch})
-		if errors.Is(err, shardlog.ErrSealed) {
-			continue
-		}
+// settle waits until at most some of the transactions are not applied.
+func (s *shardLoad) settle(c *call, left int) {
+	for len(s.waiting) > left {
+		p := s.waiting[0]
+		s.waiting = s.waiting[1:]
+		_, err := c.applied(p.shard, p.n)
 		if err == nil {
-			_, err = c.applied(shard, n)
+			s.rows += p.rows
 		}
-		if err != nil {
-			return err
-		}
-		s.rows += len(batch.Operations)
-		operations = rest
+		s.err = cmp.Or(s.err, err)
 	}
-	return nil
+}
+
+// divide returns the shard that has the row of the first operation, the operations of its rows, and the others.
+func divide(v *view, all []wire.Operation) (shard *shardlog.Shard, its, rest []wire.Operation) {
+	for _, o := range all {
+		key, _ := o.Key.Get() // which is one that add has made
+		if shard == nil {
+			shard = v.Find(key)
+		}
+		if shard.Owns(key) {
+			its = append(its, o)
+		} else {
+			rest = append(rest, o)
+		}
+	}
+	return shard, its, rest
 }

@@ -15,29 +15,22 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/group"
 	"github.com/anndb/anndb/internal/wire"
+	"github.com/anndb/anndb/server"
 )
 
 // ready answers if a replica of each shard does.
-func (c *call) ready() error {
-	if _, err := fetchAll[wire.Collections](c, func(s *shardlog.Shard) string {
-		return file(s, "/collections")
-	}); err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, struct {
-		Status string `json:"status"`
-	}{"ok"})
+func (c *call) ready() (any, error) {
+	_, err := c.collectionsOf()
+	return map[string]string{"status": "ok"}, err
 }
 
-func (c *call) files() error {
-	return c.answer(http.StatusOK, wire.Files{Files: []string{c.g.name}})
-}
+func (c *call) files() (any, error) { return wire.Files{Files: []string{c.g.name}}, nil }
 
 // stats answers with the sums of what replicas say, one of each shard.
-func (c *call) stats() error {
+func (c *call) stats() (any, error) {
 	list, err := fetchAll[wire.Stats](c, func(s *shardlog.Shard) string { return file(s, "") })
 	if err != nil {
-		return err
+		return nil, err
 	}
 	out := wire.Stats{PageSize: list[0].PageSize}
 	collections, indexes := make([]wire.Collections, len(list)), make([]wire.Indexes, len(list))
@@ -61,15 +54,17 @@ func (c *call) stats() error {
 		collections[i], indexes[i] = x.Collections, x.Indexes
 	}
 	out.Collections, out.Indexes = mergeCollections(collections), mergeIndexes(indexes)
-	return c.answer(http.StatusOK, out)
+	return out, nil
 }
 
-func (c *call) collections() error {
-	list, err := fetchAll[wire.Collections](c, func(s *shardlog.Shard) string { return file(s, "/collections") })
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, mergeCollections(list))
+// collectionsOf returns the collections of the shards.
+func (c *call) collectionsOf() ([]wire.Collections, error) {
+	return fetchAll[wire.Collections](c, func(s *shardlog.Shard) string { return file(s, "/collections") })
+}
+
+func (c *call) collections() (any, error) {
+	list, err := c.collectionsOf()
+	return mergeCollections(list), err
 }
 
 // mergeCollections returns the collections of all shards, without those that nodes have for themselves.
@@ -155,51 +150,26 @@ func mergeIndexes(list []wire.Indexes) wire.Indexes {
 	return out
 }
 
-func (c *call) describe() error {
-	list, err := c.described()
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, mergeCollection(list))
-}
+func (c *call) describe() (any, error) { return c.described() }
 
 // described returns what the shards say of the collection of the path.
-func (c *call) described() ([]wire.Collection, error) {
-	if err := c.checkName(); err != nil {
-		return nil, err
+func (c *call) described() (out wire.Collection, err error) {
+	list, err := fetchAll[wire.Collection](c, func(s *shardlog.Shard) string { return c.coll(s, "") })
+	if err == nil {
+		out = mergeCollection(list)
 	}
-	return fetchAll[wire.Collection](c, func(s *shardlog.Shard) string { return c.coll(s, "") })
+	return out, err
 }
 
-// checkName refuses the collections that nodes have for themselves.
-func (c *call) checkName() error {
-	if strings.HasPrefix(c.name(), ".") {
-		return fmt.Errorf("%w: collection %q", db.ErrNotFound, c.name())
-	}
-	return nil
-}
-
-func (c *call) indexes() error {
-	list, err := c.indexesOf()
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, list)
-}
+func (c *call) indexes() (any, error) { return c.indexesOf() }
 
 func (c *call) indexesOf() (wire.Indexes, error) {
 	list, err := fetchAll[wire.Indexes](c, func(s *shardlog.Shard) string { return c.coll(s, "/indexes") })
-	if err != nil {
-		return wire.Indexes{}, err
-	}
-	return mergeIndexes(list), nil
+	return mergeIndexes(list), err
 }
 
 // row answers with a row.
-func (c *call) row() error {
-	if err := c.checkName(); err != nil {
-		return err
-	}
+func (c *call) row() (any, error) {
 	key := []byte(c.r.PathValue("key"))
 	s := c.view.Find(key)
 	q := &question{kind: "row", method: http.MethodGet, path: c.coll(s, "/rows/"+wire.PathKey(key))}
@@ -208,67 +178,55 @@ func (c *call) row() error {
 	}
 	answer, err := c.ask(s, q)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.w.Header().Set("ETag", answer.header.Get("ETag"))
 	if answer.status == http.StatusNotModified {
-		c.mark()
-		c.w.WriteHeader(answer.status)
-		return nil
+		return server.Answer{Status: answer.status}, nil
 	}
-	c.write(http.StatusOK, wire.JSON, answer.body)
-	return nil
+	return answer.body, nil
 }
 
 // count answers with the number of rows that pass a filter.
-func (c *call) count() error {
+func (c *call) count() (any, error) {
 	var in wire.Count
 	if err := c.decode(&in); err != nil {
-		return err
+		return nil, err
 	}
 	where, err := wire.Where(in.Where)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var out wire.Counted
 	err = c.grouped(where, func(g *group.Group) (err error) {
 		out.Rows, err = g.Count(c.ctx, where)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, out)
+	return out, err
 }
 
 // export sends the rows that pass a filter, those of one shard after the other.
-func (c *call) export() error {
-	if err := c.checkName(); err != nil {
-		return err
-	}
+func (c *call) export() (any, error) {
 	left := -1
 	values := c.r.URL.Query()
 	if limit := values.Get("limit"); limit != "" {
 		var err error
 		if left, err = strconv.Atoi(limit); err != nil || left < 1 {
-			return fmt.Errorf("%w: limit=%.20q, want 1 or more rows", db.ErrInvalid, limit)
+			return nil, fmt.Errorf("%w: limit=%.20q, want 1 or more rows", db.ErrInvalid, limit)
 		}
 	}
-	for i := range c.view.Shards {
-		if left == 0 {
-			break
-		}
+	for i := 0; i < len(c.view.Shards) && left != 0; i++ {
 		if left > 0 {
 			values.Set("limit", strconv.Itoa(left))
 		}
 		n, err := c.exportShard(&c.view.Shards[i], values)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		left = max(-1, left-n)
 	}
 	c.begin()
-	return nil
+	return nil, nil
 }
 
 // begin begins a stream of rows.

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -14,14 +13,14 @@ import (
 )
 
 // search answers with the rows nearest to a query, or to each of several.
-func (c *call) search() error {
+func (c *call) search() (any, error) {
 	var in wire.Search
 	if err := c.decodeQuery(&in.Query, &in); err != nil {
-		return err
+		return nil, err
 	}
 	queries, o, err := in.Get()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	find := func(g *group.Group, q db.Query) (*wire.Result, error) {
 		found, err := g.Search(c.ctx, q, o)
@@ -31,14 +30,14 @@ func (c *call) search() error {
 }
 
 // predict answers with the labels of a query, or of each of several.
-func (c *call) predict() error {
+func (c *call) predict() (any, error) {
 	var in wire.Predict
 	if err := c.decodeQuery(&in.Query, &in); err != nil {
-		return err
+		return nil, err
 	}
 	queries, o, err := in.Get()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	find := func(g *group.Group, q db.Query) (*wire.Predictions, error) {
 		found, err := g.Predict(c.ctx, q, o)
@@ -59,7 +58,7 @@ func (c *call) decodeQuery(query *wire.Query, into any) error {
 // answerEach answers with what f finds for each query, as a list if there may be several.
 func answerEach[Form any](
 	c *call, queries []db.Query, list bool, where *filter.Filter, f func(*group.Group, db.Query) (*Form, error),
-) error {
+) (any, error) {
 	out := wire.Batch[*Form]{Results: make([]*Form, len(queries))}
 	err := c.grouped(where, func(g *group.Group) error {
 		work := par.Work{N: len(queries), Workers: queriesAtOnce}
@@ -68,13 +67,10 @@ func answerEach[Form any](
 			return err
 		})
 	})
-	if err != nil {
-		return err
-	}
 	if !list {
-		return c.answer(http.StatusOK, out.Results[0])
+		return out.Results[0], err
 	}
-	return c.answer(http.StatusOK, out)
+	return out, err
 }
 
 // queriesAtOnce is the number of queries of a request that are answered at the same time.
@@ -91,9 +87,6 @@ func (e missingShard) Unwrap() error { return e.error }
 // grouped calls f with the collection of the request in all shards. If the request takes partial answers,
 // shards that cannot answer are left out, and the answer's header Missing has them.
 func (c *call) grouped(where *filter.Filter, f func(*group.Group) error) error {
-	if err := c.checkName(); err != nil {
-		return err
-	}
 	partial, err := c.flag("partial")
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -17,13 +18,14 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/change"
 	"github.com/anndb/anndb/internal/wire"
+	"github.com/anndb/anndb/server"
 )
 
 // retryTime is the pause before a write is sent again to a shard that has moved, or a replica is asked again.
 const retryTime = 50 * time.Millisecond
 
 // change changes the row of the path if it has a version that the request wants.
-func (c *call) change() error {
+func (c *call) change() (any, error) {
 	key := []byte(c.r.PathValue("key"))
 	o := wire.Operation{Op: wire.Delete, Collection: c.name(), Key: wire.NewKey(key)}
 	var in wire.Transaction
@@ -34,12 +36,12 @@ func (c *call) change() error {
 		}
 		var err error
 		if o.Row, err = c.body(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if none := c.r.Header.Get("If-None-Match"); none != "" && o.Op == wire.Put {
 		if strings.TrimSpace(none) != "*" {
-			return fmt.Errorf("%w: If-None-Match %.100q, want *", wire.ErrNotBuilt, none)
+			return nil, fmt.Errorf("%w: If-None-Match %.100q, want *", wire.ErrNotBuilt, none)
 		}
 		o.Op = wire.Insert
 	}
@@ -47,7 +49,7 @@ func (c *call) change() error {
 		version, ok := strings.CutPrefix(want, `"`)
 		version, ok2 := strings.CutSuffix(version, `"`)
 		if !ok || !ok2 || version == "" || strings.Contains(version, `"`) {
-			return fmt.Errorf("%w: If-Match %.100q, want one version in quotes", wire.ErrNotBuilt, want)
+			return nil, fmt.Errorf("%w: If-Match %.100q, want one version in quotes", wire.ErrNotBuilt, want)
 		}
 		in.If = []wire.Condition{{Collection: o.Collection, Key: o.Key, Version: version}}
 	}
@@ -55,35 +57,30 @@ func (c *call) change() error {
 	versions, err := c.commit(&in)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case versions == nil: // logged
-		return c.answer(http.StatusAccepted, wire.Stored{})
+		return server.Answer{Status: http.StatusAccepted, Value: wire.Stored{}}, nil
 	case o.Op == wire.Delete:
-		c.mark()
-		c.w.WriteHeader(http.StatusNoContent)
-		return nil
+		return nil, nil
 	}
 	c.w.Header().Set("ETag", `"`+versions[0]+`"`)
-	return c.answer(http.StatusOK, wire.Stored{Version: versions[0]})
+	return wire.Stored{Version: versions[0]}, nil
 }
 
 // transact makes all changes of a request in one commit of one shard if its conditions hold, otherwise none.
-func (c *call) transact() error {
+func (c *call) transact() (any, error) {
 	var in wire.Transaction
 	if err := c.decode(&in); err != nil {
-		return err
+		return nil, err
 	}
 	if len(in.If)+len(in.Operations) == 0 {
-		return c.answer(http.StatusOK, wire.Committed{Versions: []string{}})
+		return wire.Committed{Versions: []string{}}, nil
 	}
 	versions, err := c.commit(&in)
-	switch {
-	case err != nil:
-		return err
-	case versions == nil: // logged
-		return c.answer(http.StatusAccepted, wire.Committed{Versions: []string{}})
+	if versions == nil { // logged
+		return server.Answer{Status: http.StatusAccepted, Value: wire.Committed{Versions: []string{}}}, err
 	}
-	return c.answer(http.StatusOK, wire.Committed{Versions: versions})
+	return wire.Committed{Versions: versions}, err
 }
 
 // commit makes a transaction, and returns the versions of its rows; nil if it was acknowledged when the log had
@@ -108,7 +105,7 @@ func (c *call) commit(in *wire.Transaction) ([]string, error) {
 		}
 		n, err := c.publish(s, id, &shardlog.Message{Transaction: in, Versions: !logged})
 		if errors.Is(err, shardlog.ErrSealed) {
-			if err := c.again(); err != nil {
+			if c.view, err = c.again(); err != nil {
 				return nil, err
 			}
 			continue
@@ -131,12 +128,11 @@ func (c *call) commit(in *wire.Transaction) ([]string, error) {
 }
 
 // again reads the view of the cluster again, after a shard was sealed.
-func (c *call) again() (err error) {
+func (c *call) again() (*view, error) {
 	if err := pause(c.ctx, retryTime); err != nil {
-		return err
+		return nil, err
 	}
-	c.view, err = c.g.read(c.ctx, true)
-	return err
+	return c.g.read(c.ctx, true)
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -227,8 +223,8 @@ func checkOperation(o *wire.Operation, info *db.CollectionInfo) ([]byte, error) 
 
 // info describes a collection, by one of its parts.
 func (c *call) info(name string) (db.CollectionInfo, error) {
-	if strings.HasPrefix(name, ".") {
-		return db.CollectionInfo{}, fmt.Errorf("%w: collection %q", db.ErrNotFound, name)
+	if err := checkName(name); err != nil {
+		return db.CollectionInfo{}, err
 	}
 	return part{c: c, s: &c.view.Shards[0], name: name}.Info(c.ctx)
 }
@@ -281,69 +277,32 @@ func (g *Gateway) acknowledge(s *shardlog.Shard, n uint64) {
 	g.seen.Raise(node.LogOf(s), n)
 }
 
-// applied waits until a majority of the replicas of a shard has applied a message, and returns what became of
-// it.
+// applied waits until a majority of the replicas of a shard has applied a message, and returns what became of it.
 func (c *call) applied(s *shardlog.Shard, n uint64) (out node.Applied, err error) {
-	out, err = c.majority(s, n, func(ctx context.Context, address, message string) (a node.Applied, done bool, err error) {
-		answer, err := c.send(ctx, s, address, &question{method: http.MethodGet, path: "/cluster/applied?" + message})
-		if err == nil {
-			err = json.Unmarshal(answer.body, &a)
-		}
-		return a, a.Applied >= n, err
-	})
-	if err != nil {
-		return out, err
-	}
-	c.g.acknowledge(s, n)
-	switch {
-	case !out.Known:
-		return out, fmt.Errorf("%w: shard %s has applied sequence %d, and its result is forgotten", db.ErrUnknownState,
-			s.ID, n)
-	case out.Error != nil:
-		return out, out.Error
-	}
-	return out, nil
+	return c.majority(s, n, "/cluster/applied")
 }
 
-// built waits until a majority of the replicas of a shard has ended a build.
-func (c *call) built(s *shardlog.Shard, n uint64) error {
-	out, err := c.majority(s, n, func(ctx context.Context, address, message string) (a node.Applied, done bool, err error) {
-		var e node.Ended
-		answer, err := c.send(ctx, s, address, &question{method: http.MethodGet, path: "/cluster/built?" + message})
-		if err == nil {
-			err = json.Unmarshal(answer.body, &e)
-		}
-		return node.Applied{Known: true, Error: e.Error}, e.Ended, err
-	})
-	if err == nil && out.Error != nil {
-		return fmt.Errorf("shard %s: %w", s.ID, out.Error)
-	}
-	return err
-}
-
-// askReplica asks a replica at an address about a message, which parameters name.
-type askReplica func(ctx context.Context, address, message string) (a node.Applied, done bool, err error)
-
-// majority asks the replicas of a shard about a message until a majority is done with it, and returns what one
-// of these knows. Replicas may change during the call.
-func (c *call) majority(s *shardlog.Shard, n uint64, ask askReplica) (out node.Applied, err error) {
+// majority asks the replicas of a shard about a message until a majority answers that it is applied, or its build has
+// ended, and returns what one of these knows. Replicas may change during the call.
+func (c *call) majority(s *shardlog.Shard, n uint64, path string) (out node.Applied, err error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	type answer struct {
 		id string
 		node.Applied
 	}
-	message := url.Values{
+	q := &question{method: http.MethodGet, path: path + "?" + url.Values{
 		"shard": {s.ID}, "epoch": {strconv.Itoa(s.Epoch)}, "sequence": {strconv.FormatUint(n, 10)},
-	}.Encode()
+	}.Encode()}
 	answers := make(chan answer)
 	wait := func(id string) {
 		for ctx.Err() == nil {
 			if v, err := c.g.read(ctx, false); err == nil && v.addresses[id] != "" {
-				a, done, err := ask(ctx, v.addresses[id], message)
-				if err == nil && done {
+				a := answer{id: id}
+				reply, err := c.send(ctx, s, v.addresses[id], q)
+				if err == nil && json.Unmarshal(reply.body, &a.Applied) == nil && a.Applied.Applied >= n {
 					select {
-					case answers <- answer{id, a}:
+					case answers <- a:
 					case <-ctx.Done():
 					}
 					return
@@ -367,6 +326,16 @@ func (c *call) majority(s *shardlog.Shard, n uint64, ask askReplica) (out node.A
 			}
 		}
 		if done > len(s.Replicas)/2 {
+			c.g.acknowledge(s, n)
+		}
+		switch {
+		case done <= len(s.Replicas)/2:
+		case !out.Known:
+			return out, fmt.Errorf("%w: shard %s has applied sequence %d, and its result is forgotten", db.ErrUnknownState,
+				s.ID, n)
+		case out.Error != nil:
+			return out, out.Error
+		default:
 			return out, nil
 		}
 		select {
@@ -416,7 +385,9 @@ func (c *call) everywhere(m *shardlog.Message, had error) error {
 				_, err = c.applied(s, n)
 			}
 			if err == nil && (m.Build != nil || m.DropIndex != nil) {
-				err = c.built(s, n)
+				if _, err = c.majority(s, n, "/cluster/built"); err != nil {
+					err = fmt.Errorf("shard %s: %w", s.ID, err)
+				}
 			}
 			failed[i] = err
 			return nil
@@ -434,7 +405,7 @@ func (c *call) everywhere(m *shardlog.Message, had error) error {
 		}
 		switch {
 		case sealed:
-			if err := c.again(); err != nil {
+			if c.view, err = c.again(); err != nil {
 				return err
 			}
 		case err == nil && !done:
@@ -446,90 +417,55 @@ func (c *call) everywhere(m *shardlog.Message, had error) error {
 }
 
 // create makes a collection in all shards.
-func (c *call) create() error {
+func (c *call) create() (any, error) {
 	var in wire.NewCollection
 	if err := c.decode(&in); err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := in.Schema.Get(); err != nil {
-		return err
+		return nil, err
 	}
 	if strings.HasPrefix(in.Name, ".") {
-		return fmt.Errorf("%w: collection %.40q: names that begin with a dot are those of nodes", db.ErrInvalid, in.Name)
+		return nil, fmt.Errorf("%w: collection %.40q: names that begin with a dot are those of nodes", db.ErrInvalid, in.Name)
 	}
 	c.r.SetPathValue("collection", in.Name)
-	defer c.forgetInfos()
 	if err := c.everywhere(&shardlog.Message{Create: &in}, db.ErrExists); err != nil {
-		return err
+		return nil, err
 	}
-	list, err := c.described()
-	if err != nil {
-		return err
-	}
-	out := mergeCollection(list)
+	out, err := c.described()
 	out.Labels = nil
-	return c.answer(http.StatusCreated, out)
-}
-
-// forgetInfos has the descriptions of the collection read again.
-func (c *call) forgetInfos() {
-	for i := range c.view.Shards {
-		c.g.infos.Delete(c.view.Shards[i].ID + "/" + c.name())
-	}
+	return server.Answer{Status: http.StatusCreated, Value: out}, err
 }
 
 // drop removes a collection from all shards.
-func (c *call) drop() error {
-	if err := c.checkName(); err != nil {
-		return err
-	}
-	defer c.forgetInfos()
-	if err := c.everywhere(&shardlog.Message{Drop: c.name()}, db.ErrNotFound); err != nil {
-		return err
-	}
-	c.mark()
-	c.w.WriteHeader(http.StatusNoContent)
-	return nil
+func (c *call) drop() (any, error) {
+	return nil, c.everywhere(&shardlog.Message{Drop: c.name()}, db.ErrNotFound)
 }
 
 // build builds an index in all shards.
-func (c *call) build() error {
+func (c *call) build() (any, error) {
 	var in wire.Build
 	if err := c.decode(&in); err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := in.Get(); err != nil {
-		return err
-	}
-	if err := c.checkName(); err != nil {
-		return err
+		return nil, err
 	}
 	name := c.r.PathValue("index")
 	m := &shardlog.Message{Build: &shardlog.Build{Collection: c.name(), Index: name, Build: in}}
 	if err := c.everywhere(m, nil); err != nil {
-		return err
+		return nil, err
 	}
 	list, err := c.indexesOf()
-	if err != nil {
-		return err
-	}
 	for _, x := range list.Indexes {
 		if x.Name == name {
-			return c.answer(http.StatusOK, x)
+			return x, nil
 		}
 	}
-	return fmt.Errorf("%w: index %q was dropped since it was built", db.ErrNotFound, name)
+	return nil, cmp.Or(err, fmt.Errorf("%w: index %q was dropped since it was built", db.ErrNotFound, name))
 }
 
-func (c *call) dropIndex() error {
-	if err := c.checkName(); err != nil {
-		return err
-	}
+func (c *call) dropIndex() (any, error) {
 	m := &shardlog.Message{DropIndex: &shardlog.Build{Collection: c.name(), Index: c.r.PathValue("index")}}
-	if err := c.everywhere(m, db.ErrNotFound); err != nil {
-		return err
-	}
-	c.mark()
-	c.w.WriteHeader(http.StatusNoContent)
-	return nil
+	return nil, c.everywhere(m, db.ErrNotFound)
 }

@@ -556,9 +556,9 @@ func TestDamage(t *testing.T) {
 		Build: wire.Build{Kind: "postings"}}})
 	last := ns.status(ctx, "n0", "0", following).Sequence
 	built := func() bool {
-		var e node.Ended
+		var e node.Applied
 		err := ns.get(ctx, "n1", fmt.Sprint("/cluster/built?shard=0&sequence=", last), &e)
-		return err == nil && e.Ended
+		return err == nil && e.Known
 	}
 	eventually(ctx, t, "the index is built", built)
 	aside := filepath.Join(ns.list["n1"].o.Folder, "0.anndb.damaged")

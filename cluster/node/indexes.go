@@ -118,15 +118,9 @@ func read(coll db.Collection, key []byte, into any) error {
 	return wire.Unmarshal(row.Payload, into)
 }
 
-// Ended is the answer to the question whether what a message wants of an index has been done.
-type Ended struct {
-	Ended bool        `json:"ended"`
-	Error *wire.Error `json:"error,omitempty"`
-}
-
 // ended looks up whether what a message wants of an index has been done. What another message has replaced
-// has ended as well.
-func (o *opened) ended(sequence uint64) (Ended, error) {
+// has ended as well. The answer is empty otherwise.
+func (o *opened) ended(sequence uint64) (out Applied, err error) {
 	coll := o.file.Collection(hidden)
 	for key, err := range coll.Keys([]byte(keyIndex), nil) {
 		var want wanted
@@ -134,7 +128,7 @@ func (o *opened) ended(sequence uint64) (Ended, error) {
 			err = read(coll, key, &want)
 		}
 		if err != nil {
-			return Ended{}, err
+			return out, err
 		}
 		if want.Sequence != sequence {
 			continue
@@ -144,7 +138,12 @@ func (o *opened) ended(sequence uint64) (Ended, error) {
 		if errors.Is(err, db.ErrNotFound) {
 			err = nil
 		}
-		return Ended{has.Sequence == sequence, has.Error}, err
+		if err != nil || has.Sequence != sequence {
+			return out, err
+		}
+		out.Error = has.Error
+		break
 	}
-	return Ended{Ended: true}, nil
+	out.Applied, out.Known = sequence, true
+	return out, nil
 }

@@ -420,9 +420,9 @@ func TestApply(t *testing.T) {
 	do(transaction(ops...), nil)
 	build := &shardlog.Build{Collection: "c", Index: "i"}
 	at := do(&shardlog.Message{Build: build}, nil)
-	var ended node.Ended
+	var ended node.Applied
 	if err := ns.get(ctx, "n0", fmt.Sprint("/cluster/built?shard=0&sequence=", at.Applied),
-		&ended); err != nil || !ended.Ended || ended.Error != nil {
+		&ended); err != nil || !ended.Known || ended.Error != nil {
 		t.Errorf("%+v, %v", ended, err)
 	}
 	indexes := func(want int) {

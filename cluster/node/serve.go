@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +16,7 @@ import (
 	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/wire"
+	"github.com/anndb/anndb/server"
 )
 
 // Applied is the answer to the question whether a message has been applied.
@@ -45,12 +45,12 @@ func (n *Node) handlers() map[string]http.Handler {
 			out[pattern] = n.gated(h)
 		}
 	}
-	out["GET /cluster/applied"] = answer(n.applied)
-	out["GET /cluster/status"] = answer(func(*http.Request) (any, error) { return n.info(), nil })
-	out["GET /cluster/built"] = answer(n.built)
-	out["POST /cluster/snapshot"] = answer(n.snapshot)
-	out["GET /readyz"] = answer(n.ready)
-	out["GET /v1/files"] = answer(func(*http.Request) (any, error) {
+	out["GET /cluster/applied"] = server.Reply(n.applied)
+	out["GET /cluster/status"] = server.Reply(func(http.ResponseWriter, *http.Request) (any, error) { return n.info(), nil })
+	out["GET /cluster/built"] = server.Reply(n.built)
+	out["POST /cluster/snapshot"] = server.Reply(n.snapshot)
+	out["GET /readyz"] = server.Reply(n.ready)
+	out["GET /v1/files"] = server.Reply(func(http.ResponseWriter, *http.Request) (any, error) {
 		files := wire.Files{Files: []string{}}
 		for id := range n.info().Shards {
 			files.Files = append(files.Files, id)
@@ -61,24 +61,9 @@ func (n *Node) handlers() map[string]http.Handler {
 	return out
 }
 
-// answer returns a handler that answers with JSON.
-func answer(f func(r *http.Request) (any, error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		out, err := f(r)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		w.Header().Set("Content-Type", wire.JSON)
-		_ = json.NewEncoder(w).Encode(out)
-	})
-}
-
-func fail(w http.ResponseWriter, err error) {
-	e := wire.NewError(err)
-	w.Header().Set("Content-Type", wire.JSON)
-	w.WriteHeader(e.Status)
-	_ = json.NewEncoder(w).Encode(wire.Failure{Error: e})
+// fail answers with an error.
+func fail(w http.ResponseWriter, r *http.Request, err error) {
+	server.Reply(func(http.ResponseWriter, *http.Request) (any, error) { return nil, err }).ServeHTTP(w, r)
 }
 
 // ServeHTTP answers requests about the files of shards by their servers, and all others.
@@ -90,13 +75,13 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	shard, rest, _ := strings.Cut(rest, "/")
 	if !reads(r.Method, rest) {
-		fail(w, fmt.Errorf("%w: %s: a node is changed by the log of its shard (ask a gateway)", wire.ErrMethod,
+		fail(w, r, fmt.Errorf("%w: %s: a node is changed by the log of its shard (ask a gateway)", wire.ErrMethod,
 			r.Method))
 		return
 	}
 	o, err := n.gate(w, r, shard)
 	if err != nil {
-		fail(w, err)
+		fail(w, r, err)
 		return
 	}
 	o.server.ServeHTTP(answering{w, n.reader(shard)}, r)
@@ -139,7 +124,7 @@ func (n *Node) gated(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if shard := r.PathValue("shard"); shard != "" {
 			if _, err := n.gate(w, r, shard); err != nil {
-				fail(w, err)
+				fail(w, r, err)
 				return
 			}
 			w = answering{w, n.reader(shard)}
@@ -223,7 +208,7 @@ func (q *question) wait(ctx context.Context, f func(o *opened)) error {
 }
 
 // applied waits until a message has been applied.
-func (n *Node) applied(r *http.Request) (any, error) {
+func (n *Node) applied(_ http.ResponseWriter, r *http.Request) (any, error) {
 	q, err := n.about(r)
 	if err != nil {
 		return nil, err
@@ -240,7 +225,7 @@ func (n *Node) applied(r *http.Request) (any, error) {
 }
 
 // built waits until what a message wants of an index has been done.
-func (n *Node) built(r *http.Request) (any, error) {
+func (n *Node) built(_ http.ResponseWriter, r *http.Request) (any, error) {
 	q, err := n.about(r)
 	if err != nil {
 		return nil, err
@@ -253,7 +238,7 @@ func (n *Node) built(r *http.Request) (any, error) {
 			return nil, err
 		}
 		out, err := file.ended(q.sequence)
-		if err != nil || out.Ended {
+		if err != nil || out.Known {
 			return out, err
 		}
 		select {
@@ -265,19 +250,17 @@ func (n *Node) built(r *http.Request) (any, error) {
 }
 
 // ready fails unless the node serves all of its shards, without an error.
-func (n *Node) ready(*http.Request) (any, error) {
+func (n *Node) ready(http.ResponseWriter, *http.Request) (any, error) {
 	for id, s := range n.info().Shards {
 		if s.State != shardlog.Following || s.Error != "" {
 			return nil, fmt.Errorf("%w: shard %s on node %s: %s %s", wire.ErrUnavailable, id, n.o.ID, s.State, s.Error)
 		}
 	}
-	return struct {
-		Status string `json:"status"`
-	}{"ok"}, nil
+	return map[string]string{"status": "ok"}, nil
 }
 
 // snapshot stores one now.
-func (n *Node) snapshot(r *http.Request) (any, error) {
+func (n *Node) snapshot(_ http.ResponseWriter, r *http.Request) (any, error) {
 	rep := n.replica(r.URL.Query().Get("shard"))
 	if rep == nil {
 		return nil, fmt.Errorf("%w: shard %.40q is not on node %s", wire.ErrUnavailable,

@@ -20,11 +20,8 @@ const every = 100 * time.Millisecond
 // all that the log had when it began to follow it, the other one leaves. An empty from only adds a replica.
 // If the context ends before, the move continues when Move is called again; Remove takes it back.
 func Move(ctx context.Context, c *shardlog.Cluster, shard, from, to string) error {
-	_, err := c.Change(ctx, func(m *shardlog.Map) error {
-		s := m.Shard(shard)
+	err := change(ctx, c, shard, func(m *shardlog.Map, s *shardlog.Shard) error {
 		switch {
-		case s == nil:
-			return fmt.Errorf("the cluster has no shard %q", shard)
 		case from != "" && !slices.Contains(s.Replicas, from):
 			return fmt.Errorf("shard %s: node %q is no replica, but %v are", shard, from, s.Replicas)
 		case slices.Contains(s.Replicas, to):
@@ -54,16 +51,30 @@ func Move(ctx context.Context, c *shardlog.Cluster, shard, from, to string) erro
 	if err != nil {
 		return fmt.Errorf("shard %s: node %s does not become a replica (call again, or remove it): %w", shard, to, err)
 	}
-	_, err = c.Change(ctx, func(m *shardlog.Map) error {
-		s := m.Shard(shard)
-		if s == nil || !slices.Contains(s.Joining, to) {
-			return fmt.Errorf("%w: shard %s", errOther, shard)
+	return change(ctx, c, shard, func(_ *shardlog.Map, s *shardlog.Shard) error {
+		if !slices.Contains(s.Joining, to) {
+			return fmt.Errorf("%w: %s", errOther, shard)
 		}
-		s.Joining = slices.DeleteFunc(s.Joining, func(id string) bool { return id == to })
-		s.Replicas = append(slices.DeleteFunc(s.Replicas, func(id string) bool { return id == from }), to)
+		s.Joining = without(s.Joining, to)
+		s.Replicas = append(without(s.Replicas, from), to)
 		return nil
 	})
+}
+
+// change changes a shard of the map.
+func change(ctx context.Context, c *shardlog.Cluster, shard string, f func(*shardlog.Map, *shardlog.Shard) error) error {
+	_, err := c.Change(ctx, func(m *shardlog.Map) error {
+		s := m.Shard(shard)
+		if s == nil {
+			return fmt.Errorf("the cluster has no shard %q", shard)
+		}
+		return f(m, s)
+	})
 	return err
+}
+
+func without(nodes []string, node string) []string {
+	return slices.DeleteFunc(nodes, func(id string) bool { return id == node })
 }
 
 // await waits until a node runs, which may have been started just now.
@@ -83,19 +94,16 @@ func await(ctx context.Context, c *shardlog.Cluster, node string) error {
 
 // Remove removes a replica of a shard, or a node that is joining.
 func Remove(ctx context.Context, c *shardlog.Cluster, shard, node string) error {
-	_, err := c.Change(ctx, func(m *shardlog.Map) error {
-		s := m.Shard(shard)
-		if s == nil || !s.On(node) {
+	return change(ctx, c, shard, func(_ *shardlog.Map, s *shardlog.Shard) error {
+		if !s.On(node) {
 			return fmt.Errorf("node %q has no shard %q", node, shard)
 		}
-		if len(s.Replicas) == 1 && s.Replicas[0] == node {
+		s.Replicas, s.Joining = without(s.Replicas, node), without(s.Joining, node)
+		if len(s.Replicas) == 0 {
 			return fmt.Errorf("node %q is the only replica of shard %s", node, shard)
 		}
-		s.Replicas = slices.DeleteFunc(s.Replicas, func(id string) bool { return id == node })
-		s.Joining = slices.DeleteFunc(s.Joining, func(id string) bool { return id == node })
 		return nil
 	})
-	return err
 }
 
 // errOther: another operation has changed the map.
@@ -111,7 +119,7 @@ func until(ctx context.Context, c *shardlog.Cluster,
 ) error {
 	var failed error
 	for {
-		m, nodes, err := look(ctx, c)
+		m, nodes, err := Look(ctx, c)
 		if err == nil {
 			ok, err := done(&m, nodes)
 			if ok || err != nil {
@@ -127,7 +135,8 @@ func until(ctx context.Context, c *shardlog.Cluster,
 	}
 }
 
-func look(ctx context.Context, c *shardlog.Cluster) (shardlog.Map, map[string]shardlog.NodeInfo, error) {
+// Look returns the map, and the nodes that run by their names.
+func Look(ctx context.Context, c *shardlog.Cluster) (shardlog.Map, map[string]shardlog.NodeInfo, error) {
 	m, err := c.Map(ctx)
 	if err != nil {
 		return m, nil, err
@@ -187,20 +196,19 @@ func Split(ctx context.Context, c *shardlog.Cluster, shard string) error {
 	if err != nil {
 		return fmt.Errorf("split of shard %s: its log is sealed at %d (call again): %w", shard, final, err)
 	}
-	_, err = c.Change(ctx, func(m *shardlog.Map) error {
-		i := slices.IndexFunc(m.Shards, func(s shardlog.Shard) bool { return s.ID == shard })
-		if i < 0 || !inSplit(m, shard) {
+	return change(ctx, c, shard, func(m *shardlog.Map, s *shardlog.Shard) error {
+		if !inSplit(m, shard) {
 			return fmt.Errorf("%w: %s", errOther, shard)
 		}
 		for j := range split.Parts {
-			split.Parts[j].Replicas = slices.Clone(m.Shards[i].Replicas)
+			split.Parts[j].Replicas = slices.Clone(s.Replicas)
 			split.Parts[j].Base = &base
 		}
+		i := slices.IndexFunc(m.Shards, func(s shardlog.Shard) bool { return s.ID == shard })
 		m.Shards = slices.Replace(m.Shards, i, i+1, split.Parts[:]...)
 		m.Splits = slices.DeleteFunc(m.Splits, func(s shardlog.Split) bool { return s.Shard == shard })
 		return nil
 	})
-	return err
 }
 
 // prepare makes the logs of the parts of a split, and has the nodes begin.
@@ -218,8 +226,8 @@ func prepare(ctx context.Context, c *shardlog.Cluster, parent *shardlog.Shard) e
 			return err
 		}
 	}
-	_, err := c.Change(ctx, func(m *shardlog.Map) error {
-		if s := m.Shard(parent.ID); s == nil || len(s.Joining) > 0 {
+	return change(ctx, c, parent.ID, func(m *shardlog.Map, s *shardlog.Shard) error {
+		if len(s.Joining) > 0 {
 			return fmt.Errorf("shard %s: a node is joining", parent.ID)
 		}
 		if !inSplit(m, parent.ID) {
@@ -227,7 +235,6 @@ func prepare(ctx context.Context, c *shardlog.Cluster, parent *shardlog.Shard) e
 		}
 		return nil
 	})
-	return err
 }
 
 // caughtUp reports whether a majority of the replicas have files of both parts, which have applied all of the
@@ -261,7 +268,7 @@ func caughtUp(parent *shardlog.Shard, split *shardlog.Split, nodes map[string]sh
 // only the lost log had is lost. A majority of the replicas has to be there, so that one of them has each
 // write that a majority has applied.
 func Recover(ctx context.Context, c *shardlog.Cluster, shard string) error {
-	m, nodes, err := look(ctx, c)
+	m, nodes, err := Look(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -307,13 +314,11 @@ func Recover(ctx context.Context, c *shardlog.Cluster, shard string) error {
 	if err := c.CreateLog(ctx, &next); err != nil {
 		return err
 	}
-	_, err = c.Change(ctx, func(m *shardlog.Map) error {
-		now := m.Shard(shard)
-		if now == nil || now.Epoch != s.Epoch {
+	return change(ctx, c, shard, func(_ *shardlog.Map, now *shardlog.Shard) error {
+		if now.Epoch != s.Epoch {
 			return fmt.Errorf("%w: %s", errOther, shard)
 		}
 		now.Epoch, now.Base, now.Created = next.Epoch, next.Base, next.Created
 		return nil
 	})
-	return err
 }

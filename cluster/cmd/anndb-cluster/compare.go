@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"log/slog"
 	"net"
@@ -82,11 +81,7 @@ var comparedSets = []comparedSet{
 	},
 }
 
-func (c *compareCmd) Run(a *app) error {
-	f, err := a.file()
-	if err != nil {
-		return err
-	}
+func (c *compareCmd) Run(a *app, f client.File) error {
 	for _, s := range comparedSets {
 		if len(c.Sets) > 0 && !slices.Contains(c.Sets, s.name) {
 			continue
@@ -137,46 +132,56 @@ func (c *compareCmd) compare(a *app, cluster client.File, s *comparedSet) (err e
 		colls = append(colls, coll)
 	}
 	for _, how := range s.searches {
-		if err := how.compare(a.ctx, a.out, s, colls, queries); err != nil {
+		if err := how.compare(a, s, colls, queries); err != nil {
 			return fmt.Errorf("%s: %w", how.name, err)
 		}
 	}
 	if s.model == nil {
 		return nil
 	}
-	return comparePredictions(a.ctx, a.out, s, colls, queries)
+	return comparePredictions(a, s, colls, queries)
+}
+
+// inTurn calls do for each query with the file and with the cluster, and then check. It returns their median times.
+func inTurn(queries []db.Query, do func(q db.Query, of int) error, check func(q db.Query) error) (string, error) {
+	var times [2][]time.Duration
+	for i, q := range queries {
+		for of := range times {
+			begin := time.Now()
+			if err := do(q, of); err != nil {
+				return "", err
+			}
+			times[of] = append(times[of], time.Since(begin))
+		}
+		if err := check(q); err != nil {
+			return "", fmt.Errorf("query %d: %w", i, err)
+		}
+	}
+	median := func(times []time.Duration) time.Duration {
+		slices.Sort(times)
+		return times[len(times)/2].Round(time.Microsecond)
+	}
+	return fmt.Sprintf("median %v of the file, %v of the cluster", median(times[0]), median(times[1])), nil
 }
 
 // comparePredictions predicts by the file and the cluster in turn, with given parameters: then labels are in the
 // order of their scores, and not of probabilities, which several models do not have.
-func comparePredictions(
-	ctx context.Context, w io.Writer, s *comparedSet, colls []client.Collection, queries []db.Query,
-) error {
-	var times [2][]time.Duration
-	for i, q := range queries {
-		var found [2]db.Predictions
-		for j := range found {
-			begin := time.Now()
-			var err error
-			o := &db.PredictOptions{Index: "model", Top: 5, Params: s.model}
-			if found[j], err = colls[j].Predict(ctx, q, o); err != nil {
-				return err
-			}
-			times[j] = append(times[j], time.Since(begin))
-		}
+func comparePredictions(a *app, s *comparedSet, colls []client.Collection, queries []db.Query) error {
+	var found [2]db.Predictions
+	o := &db.PredictOptions{Index: "model", Top: 5, Params: s.model}
+	times, err := inTurn(queries, func(q db.Query, of int) (err error) {
+		found[of], err = colls[of].Predict(a.ctx, q, o)
+		return err
+	}, func(db.Query) error {
 		if !slices.Equal(found[0].Labels, found[1].Labels) {
-			return fmt.Errorf("prediction %d: %v, want %v", i, found[1].Labels, found[0].Labels)
+			return fmt.Errorf("%v, want %v", found[1].Labels, found[0].Labels)
 		}
+		return nil
+	})
+	if err == nil {
+		fmt.Fprintf(a.out, "%s, labels: %d queries, equal bit for bit; %s\n", s.name, len(queries), times)
 	}
-	fmt.Fprintf(w, "%s, labels: %d queries, equal bit for bit; median %v of the file, %v of the cluster\n", s.name,
-		len(queries), median(times[0]), median(times[1]))
-	return nil
-}
-
-// median returns the middle time.
-func median(times []time.Duration) time.Duration {
-	slices.Sort(times)
-	return times[len(times)/2].Round(time.Microsecond)
+	return err
 }
 
 // serveFile serves a new file at an address of its own.
@@ -238,59 +243,53 @@ func (c *compareCmd) queries(a *app, s *comparedSet) (out []db.Query, err error)
 const comparedDepth = 5000
 
 // compare searches the file and the cluster in turn.
-func (how *comparedSearch) compare(
-	ctx context.Context, w io.Writer, s *comparedSet, colls []client.Collection, queries []db.Query,
-) error {
-	var times [2][]time.Duration
-	var found [2]int
-	all := 0
-	for i, q := range queries {
+func (how *comparedSearch) compare(a *app, s *comparedSet, colls []client.Collection, queries []db.Query) error {
+	o := &db.SearchOptions{Index: how.index}
+	if how.vector && how.rest && s.schema.Text != nil {
+		o.Rank.Depth = comparedDepth
+	}
+	queries = slices.Clone(queries)
+	for i := range queries {
 		if !how.vector {
-			q.Vector = nil
+			queries[i].Vector = nil
 		}
 		if !how.rest {
-			q.Text = ""
+			queries[i].Text = ""
 		}
-		var results [2]db.Result
-		for j := range results {
-			begin := time.Now()
-			var err error
-			o := &db.SearchOptions{Index: how.index}
-			if how.vector && how.rest && s.schema.Text != nil {
-				o.Rank.Depth = comparedDepth
-			}
-			if results[j], err = colls[j].Search(ctx, q, o); err != nil {
-				return err
-			}
-			times[j] = append(times[j], time.Since(begin))
-		}
+	}
+	var results [2]db.Result
+	var found [2]int
+	all := 0
+	times, err := inTurn(queries, func(q db.Query, of int) (err error) {
+		results[of], err = colls[of].Search(a.ctx, q, o)
+		return err
+	}, func(q db.Query) error {
 		if !how.recall {
-			if err := equal(results[0].Hits, results[1].Hits); err != nil {
-				return fmt.Errorf("query %d: %w", i, err)
-			}
-			continue
+			return equal(results[0].Hits, results[1].Hits)
 		}
-		right, err := colls[0].Search(ctx, q, &db.SearchOptions{Index: db.Flat})
+		right, err := colls[0].Search(a.ctx, q, &db.SearchOptions{Index: db.Flat})
 		if err != nil {
 			return err
 		}
 		all += len(right.Hits)
-		for j := range results {
-			for _, h := range results[j].Hits {
+		for of := range results {
+			for _, h := range results[of].Hits {
 				if h.Distance <= right.Hits[len(right.Hits)-1].Distance {
-					found[j]++
+					found[of]++
 				}
 			}
 		}
-	}
+		return nil
+	})
 	what := "equal bit for bit"
 	if how.recall {
 		what = fmt.Sprintf("recall %.3f of the file, %.3f of the cluster", float64(found[0])/float64(all),
 			float64(found[1])/float64(all))
 	}
-	fmt.Fprintf(w, "%s, %s: %d queries, %s; median %v of the file, %v of the cluster\n", s.name, how.name,
-		len(queries), what, median(times[0]), median(times[1]))
-	return nil
+	if err == nil {
+		fmt.Fprintf(a.out, "%s, %s: %d queries, %s; %s\n", s.name, how.name, len(queries), what, times)
+	}
+	return err
 }
 
 // equal compares hits: distances bit for bit, and keys but for the order of those with equal distances, of

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/anndb/anndb/client"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/dataset/rows"
 	"github.com/anndb/anndb/db"
@@ -22,7 +23,7 @@ type createCmd struct {
 	Named  bool   `help:"Rows have named features."`
 }
 
-func (c *createCmd) Run(a *app) error {
+func (c *createCmd) Run(a *app, f client.File) error {
 	in := wire.Schema{Dim: c.Dim, Sparse: c.Sparse, Named: c.Named}
 	if c.Dim > 0 {
 		in.Metric = c.Metric
@@ -34,10 +35,7 @@ func (c *createCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	f, err := a.file()
-	if err == nil {
-		_, err = f.Create(a.ctx, c.Name, schema)
-	}
+	_, err = f.Create(a.ctx, c.Name, schema)
 	return err
 }
 
@@ -48,11 +46,8 @@ type importCmd struct {
 	Insert     bool     `help:"Refuse keys that exist."`
 }
 
-func (c *importCmd) Run(a *app) error {
-	coll, err := a.collection(c.Collection)
-	if err != nil {
-		return err
-	}
+func (c *importCmd) Run(a *app, f client.File) error {
+	coll := f.Collection(c.Collection)
 	info, err := coll.Info(a.ctx)
 	if err != nil {
 		return err
@@ -79,11 +74,8 @@ type buildCmd struct {
 	Options    string `help:"As JSON, those of package index."`
 }
 
-func (c *buildCmd) Run(a *app) error {
-	coll, err := a.collection(c.Collection)
-	if err != nil {
-		return err
-	}
+func (c *buildCmd) Run(a *app, f client.File) error {
+	coll := f.Collection(c.Collection)
 	in := wire.Build{Kind: c.Kind}
 	if c.Options != "" {
 		in.Options = json.RawMessage(c.Options)
@@ -137,11 +129,8 @@ type searchCmd struct {
 	Include []string `help:"labels, text, attributes, payload."`
 }
 
-func (c *searchCmd) Run(a *app) error {
-	coll, err := a.collection(c.Collection)
-	if err != nil {
-		return err
-	}
+func (c *searchCmd) Run(a *app, f client.File) error {
+	coll := f.Collection(c.Collection)
 	q, where, err := c.query()
 	if err != nil {
 		return err
@@ -164,11 +153,8 @@ type predictCmd struct {
 	Top int `help:"So many labels instead of the set that the model predicts."`
 }
 
-func (c *predictCmd) Run(a *app) error {
-	coll, err := a.collection(c.Collection)
-	if err != nil {
-		return err
-	}
+func (c *predictCmd) Run(a *app, f client.File) error {
+	coll := f.Collection(c.Collection)
 	q, where, err := c.query()
 	if err != nil {
 		return err
@@ -186,11 +172,8 @@ type countCmd struct {
 	Where      string `help:"A filter of rows."`
 }
 
-func (c *countCmd) Run(a *app) error {
-	coll, err := a.collection(c.Collection)
-	if err != nil {
-		return err
-	}
+func (c *countCmd) Run(a *app, f client.File) error {
+	coll := f.Collection(c.Collection)
 	where, err := wire.Where(c.Where)
 	if err != nil {
 		return err

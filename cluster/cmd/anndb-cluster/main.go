@@ -105,15 +105,7 @@ func (a *app) connect() (*shardlog.Cluster, error) {
 	})
 }
 
-// collection returns a collection behind the gateway.
-func (a *app) collection(name string) (client.Collection, error) {
-	f, err := a.file()
-	if err != nil {
-		return client.Collection{}, err
-	}
-	return f.Collection(name), nil
-}
-
+// file returns the cluster behind its gateway.
 func (a *app) file() (client.File, error) {
 	c, err := a.client(a.Gateway)
 	if err != nil {
@@ -166,15 +158,16 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var c commands
-	k := kong.Parse(&c, kong.Name("anndb-cluster"), kong.UsageOnError(),
-		kong.Description("Clusters of anndb on NATS JetStream."))
 	a := &app{ctx: ctx, out: os.Stdout, log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	k := kong.Parse(&c, kong.Name("anndb-cluster"), kong.UsageOnError(), // commands get what they have as parameters
+		kong.Bind(a), kong.BindToProvider(a.connect), kong.BindToProvider(a.file),
+		kong.Description("Clusters of anndb on NATS JetStream."))
 	var err error
 	if k.Selected().Name != "up" {
 		err = a.load(c.Config)
 	}
 	if err == nil {
-		err = k.Run(a)
+		err = k.Run()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "anndb-cluster:", err)
@@ -189,25 +182,16 @@ type listenFlags struct {
 	Key    string `and:"cert" type:"existingfile" help:"The key of the certificate."`
 }
 
-// listen connects to the log, and listens.
-func (a *app) listen(f *listenFlags) (log *shardlog.Cluster, l net.Listener, err error) {
-	var own []tls.Certificate
-	if f.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
-		if err != nil {
-			return nil, nil, fmt.Errorf("--cert %s, --key %s: %w", f.Cert, f.Key, err)
-		}
-		own = append(own, pair)
+// listen listens, by TLS if there is a certificate.
+func (f *listenFlags) listen() (net.Listener, error) {
+	if f.Cert == "" {
+		return net.Listen("tcp", f.Listen)
 	}
-	if log, err = a.connect(); err != nil {
-		return nil, nil, err
+	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	if err != nil {
+		return nil, fmt.Errorf("--cert %s, --key %s: %w", f.Cert, f.Key, err)
 	}
-	if l, err = net.Listen("tcp", f.Listen); err != nil {
-		log.Close()
-	} else if own != nil {
-		l = tls.NewListener(l, &tls.Config{Certificates: own, MinVersion: tls.VersionTLS12})
-	}
-	return log, l, err
+	return tls.Listen("tcp", f.Listen, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
 }
 
 // nodeCmd runs a node.
@@ -218,12 +202,11 @@ type nodeCmd struct {
 	Address string `help:"The URL at which others reach it, unless it is that address."`
 }
 
-func (c *nodeCmd) Run(a *app) error {
-	log, l, err := a.listen(&c.listenFlags)
+func (c *nodeCmd) Run(a *app, log *shardlog.Cluster) error {
+	l, err := c.listen()
 	if err != nil {
 		return err
 	}
-	defer log.Close()
 	if c.Address == "" && c.Cert != "" {
 		c.Address = "https://" + l.Addr().String()
 	}
@@ -273,12 +256,11 @@ type gatewayCmd struct {
 	Logged bool `help:"Acknowledge writes once the log has them, unless a request says otherwise."`
 }
 
-func (c *gatewayCmd) Run(a *app) error {
-	log, l, err := a.listen(&c.listenFlags)
+func (c *gatewayCmd) Run(a *app, log *shardlog.Cluster) error {
+	l, err := c.listen()
 	if err != nil {
 		return err
 	}
-	defer log.Close()
 	return a.serve(log, l, c.Logged)
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,16 +15,6 @@ import (
 	"github.com/anndb/anndb/internal/wire"
 )
 
-// with calls f with a connection to the log.
-func (a *app) with(f func(ctx context.Context, log *shardlog.Cluster) error) error {
-	log, err := a.connect()
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	return f(a.ctx, log)
-}
-
 // moveCmd moves a replica.
 type moveCmd struct {
 	Shard string `arg:""`
@@ -33,10 +22,8 @@ type moveCmd struct {
 	From  string `help:"The replica that leaves; without it the shard has one more."`
 }
 
-func (c *moveCmd) Run(a *app) error {
-	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
-		return operate.Move(ctx, log, c.Shard, c.From, c.To)
-	})
+func (c *moveCmd) Run(a *app, log *shardlog.Cluster) error {
+	return operate.Move(a.ctx, log, c.Shard, c.From, c.To)
 }
 
 // removeCmd removes a replica.
@@ -45,10 +32,8 @@ type removeCmd struct {
 	Node  string `arg:"" help:"The node that has a replica, or is joining."`
 }
 
-func (c *removeCmd) Run(a *app) error {
-	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
-		return operate.Remove(ctx, log, c.Shard, c.Node)
-	})
+func (c *removeCmd) Run(a *app, log *shardlog.Cluster) error {
+	return operate.Remove(a.ctx, log, c.Shard, c.Node)
 }
 
 // rebalanceCmd moves replicas until they are spread evenly.
@@ -57,16 +42,14 @@ type rebalanceCmd struct {
 	Wait   time.Duration `default:"1m" help:"How long nodes that are down or fail may take to be ready again."`
 }
 
-func (c *rebalanceCmd) Run(a *app) error {
-	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
-		steps, err := operate.Rebalance(ctx, log, c.Wait)
-		for i := 0; i < len(steps) && err == nil; i++ {
-			if fmt.Fprintln(a.out, steps[i]); !c.DryRun {
-				err = operate.Move(ctx, log, steps[i].Shard, steps[i].From, steps[i].To)
-			}
+func (c *rebalanceCmd) Run(a *app, log *shardlog.Cluster) error {
+	steps, err := operate.Rebalance(a.ctx, log, c.Wait)
+	for i := 0; i < len(steps) && err == nil; i++ {
+		if fmt.Fprintln(a.out, steps[i]); !c.DryRun {
+			err = operate.Move(a.ctx, log, steps[i].Shard, steps[i].From, steps[i].To)
 		}
-		return err
-	})
+	}
+	return err
 }
 
 // splitCmd splits a shard.
@@ -74,10 +57,8 @@ type splitCmd struct {
 	Shard string `arg:""`
 }
 
-func (c *splitCmd) Run(a *app) error {
-	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
-		return operate.Split(ctx, log, c.Shard)
-	})
+func (c *splitCmd) Run(a *app, log *shardlog.Cluster) error {
+	return operate.Split(a.ctx, log, c.Shard)
 }
 
 // recoverCmd gives a shard a new log.
@@ -85,10 +66,8 @@ type recoverCmd struct {
 	Shard string `arg:""`
 }
 
-func (c *recoverCmd) Run(a *app) error {
-	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
-		return operate.Recover(ctx, log, c.Shard)
-	})
+func (c *recoverCmd) Run(a *app, log *shardlog.Cluster) error {
+	return operate.Recover(a.ctx, log, c.Shard)
 }
 
 // backupCmd copies the file of a replica of each shard.
@@ -96,48 +75,38 @@ type backupCmd struct {
 	Folder string `arg:"" help:"A new folder for the files, one of each shard."`
 }
 
-func (c *backupCmd) Run(a *app) error {
-	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
-		m, err := log.Map(ctx)
+func (c *backupCmd) Run(a *app, log *shardlog.Cluster) error {
+	m, nodes, err := operate.Look(a.ctx, log)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(c.Folder, 0o700); err != nil {
+		return err
+	}
+	var made []string
+	for _, s := range m.Shards {
+		made = append(made, s.ID+".anndb")
+		n, err := a.backup(&s, nodes, filepath.Join(c.Folder, s.ID+".anndb"))
 		if err != nil {
-			return err
+			return fmt.Errorf("shard %s: %w", s.ID, err)
 		}
-		nodes, err := log.Nodes(ctx)
-		if err != nil {
-			return err
-		}
-		if err := os.Mkdir(c.Folder, 0o700); err != nil {
-			return err
-		}
-		var made []string
-		for _, s := range m.Shards {
-			made = append(made, s.ID+".anndb")
-			n, err := a.backup(ctx, &s, nodes, filepath.Join(c.Folder, s.ID+".anndb"))
-			if err != nil {
-				return fmt.Errorf("shard %s: %w", s.ID, err)
-			}
-			fmt.Fprintf(a.out, "shard %s: %d bytes\n", s.ID, n)
-		}
-		return writeJSON(filepath.Join(c.Folder, completeName), made)
-	})
+		fmt.Fprintf(a.out, "shard %s: %d bytes\n", s.ID, n)
+	}
+	return writeJSON(filepath.Join(c.Folder, completeName), made)
 }
 
 // backup writes a copy of a shard's file, of the replica that has applied most.
-func (a *app) backup(
-	ctx context.Context, s *shardlog.Shard, nodes []shardlog.NodeInfo, path string,
-) (n int64, err error) {
-	var from *shardlog.NodeInfo
-	for i := range nodes {
-		st := nodes[i].Shards[s.ID]
-		if st.State == shardlog.Following && st.Epoch == s.Epoch && s.On(nodes[i].ID) &&
-			(from == nil || st.Sequence > from.Shards[s.ID].Sequence) {
-			from = &nodes[i]
+func (a *app) backup(s *shardlog.Shard, nodes map[string]shardlog.NodeInfo, path string) (n int64, err error) {
+	most, address := uint64(0), ""
+	for _, id := range s.Replicas {
+		if st := nodes[id].Shards[s.ID]; st.State == shardlog.Following && st.Epoch == s.Epoch && st.Sequence >= most {
+			most, address = st.Sequence, nodes[id].Address
 		}
 	}
-	if from == nil {
+	if address == "" {
 		return 0, errors.New("no node serves it")
 	}
-	c, err := a.client(from.Address)
+	c, err := a.client(address)
 	if err != nil {
 		return 0, err
 	}
@@ -146,7 +115,7 @@ func (a *app) backup(
 	if err != nil {
 		return 0, err
 	}
-	n, err = c.File(s.ID).Backup(ctx, w)
+	n, err = c.File(s.ID).Backup(a.ctx, w)
 	return n, errors.Join(err, w.Sync(), w.Close())
 }
 
@@ -158,7 +127,7 @@ type restoreCmd struct {
 	Folder string `arg:"" help:"That of a backup, also of a cluster with other shards."`
 }
 
-func (c *restoreCmd) Run(a *app) error {
+func (c *restoreCmd) Run(a *app, f client.File) error {
 	var names []string
 	body, err := os.ReadFile(filepath.Join(c.Folder, completeName))
 	if err == nil {
@@ -166,10 +135,6 @@ func (c *restoreCmd) Run(a *app) error {
 	}
 	if err != nil {
 		return fmt.Errorf("%s is no complete backup of a cluster: %w", c.Folder, err)
-	}
-	f, err := a.file()
-	if err != nil {
-		return err
 	}
 	present := map[string]bool{}
 	for _, name := range names {

@@ -7,17 +7,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/anndb/anndb/cluster/operate"
 	"github.com/anndb/anndb/cluster/shardlog"
 )
 
@@ -208,15 +209,13 @@ type initCmd struct {
 	Replicas int      `default:"3" help:"Of each shard."`
 }
 
-func (c *initCmd) Run(a *app) error {
+func (c *initCmd) Run(a *app, log *shardlog.Cluster) error {
 	shards, err := place(c.Shards, c.Replicas, c.Nodes)
 	if err != nil {
 		return err
 	}
-	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
-		_, err := log.Create(ctx, shards)
-		return err
-	})
+	_, err = log.Create(a.ctx, shards)
+	return err
 }
 
 // startTime is how long the servers of the log may take to elect leaders.
@@ -300,30 +299,16 @@ func (p *processes) end() {
 // statusCmd shows the shards.
 type statusCmd struct{}
 
-func (*statusCmd) Run(a *app) error {
-	return a.with(func(ctx context.Context, log *shardlog.Cluster) error {
-		m, err := log.Map(ctx)
-		if err != nil {
-			return err
-		}
-		nodes, err := log.Nodes(ctx)
-		if err == nil {
-			status(a.out, &m, nodes)
-		}
+// Run prints a line for each replica.
+func (*statusCmd) Run(a *app, log *shardlog.Cluster) error {
+	m, nodes, err := operate.Look(a.ctx, log)
+	if err != nil {
 		return err
-	})
-}
-
-// status prints a line for each replica.
-func status(w io.Writer, m *shardlog.Map, nodes []shardlog.NodeInfo) {
-	known := map[string]shardlog.NodeInfo{}
-	for _, n := range nodes {
-		known[n.ID] = n
 	}
 	for _, s := range m.All() {
-		fmt.Fprintf(w, "shard %s, epoch %d, hashes %016x to %016x\n", s.ID, s.Epoch, s.First, s.Last)
-		for i, id := range append(append([]string{}, s.Replicas...), s.Joining...) {
-			n, alive := known[id]
+		fmt.Fprintf(a.out, "shard %s, epoch %d, hashes %016x to %016x\n", s.ID, s.Epoch, s.First, s.Last)
+		for i, id := range slices.Concat(s.Replicas, s.Joining) {
+			n, alive := nodes[id]
 			st, has := n.Shards[s.ID]
 			state := st.State
 			switch {
@@ -337,7 +322,8 @@ func status(w io.Writer, m *shardlog.Map, nodes []shardlog.NodeInfo) {
 			if i >= len(s.Replicas) {
 				state = "joining, " + state
 			}
-			fmt.Fprintf(w, "  %s %s %s, applied %d of %d %s\n", id, n.Address, state, st.Sequence, st.Last, st.Error)
+			fmt.Fprintf(a.out, "  %s %s %s, applied %d of %d %s\n", id, n.Address, state, st.Sequence, st.Last, st.Error)
 		}
 	}
+	return nil
 }
