@@ -234,7 +234,7 @@ func TestLostLog(t *testing.T) {
 	for _, id := range ns.m.Shards[0].Replicas {
 		lost(id)
 	}
-	if _, err := ns.c.Publish(ctx, &ns.m.Shards[0], "x", create); !errors.Is(err, shardlog.ErrLogLost) {
+	if _, err := ns.publish(ctx, &ns.m.Shards[0], "x", create); !errors.Is(err, shardlog.ErrLogLost) {
 		t.Errorf("publish: %v", err)
 	}
 	recoverIt()

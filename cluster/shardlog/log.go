@@ -225,21 +225,13 @@ func (c *Cluster) Seal(ctx context.Context, s *Shard) (final uint64, err error) 
 	}
 	info, err := l.info(ctx)
 	if err == nil && !info.Config.Sealed {
-		info.Config.Sealed = true
-		limited, cancel := context.WithTimeout(ctx, patience) // requests get lost
-		_, err = c.js.UpdateStream(limited, info.Config)
-		cancel()
+		final, err = c.end(ctx, info.Config)
+		return final, failure(err, "seal the log of shard "+s.ID)
 	}
-	if err != nil {
-		return 0, failure(err, "seal the log of shard "+s.ID)
-	}
-	// What the leader had accepted before is still stored.
-	for still := 0; still < 5; still++ {
+	// A server that has just become the leader may not have read all of the log.
+	for still := 0; err == nil && still < 5; still++ {
 		before := final
-		if _, final, err = l.State(ctx); err != nil {
-			return 0, err
-		}
-		if final != before {
+		if _, final, err = l.State(ctx); final != before {
 			still = 0
 		}
 		select {
@@ -248,7 +240,26 @@ func (c *Cluster) Seal(ctx context.Context, s *Shard) (final uint64, err error) 
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	return final, nil
+	return final, err
+}
+
+// end appends an empty message as the last one, and seals the stream. A server that seals it still stores what it
+// has accepted before: so it first refuses all other messages, which are larger, and what it has accepted comes
+// before the empty one.
+func (c *Cluster) end(ctx context.Context, o jetstream.StreamConfig) (final uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience) // requests get lost
+	defer cancel()
+	o.MaxMsgSize = 1
+	if _, err = c.js.UpdateStream(ctx, o); err != nil {
+		return 0, err
+	}
+	ack, err := c.js.Publish(ctx, o.Name, nil)
+	if err != nil {
+		return 0, err
+	}
+	o.Sealed = true
+	_, err = c.js.UpdateStream(ctx, o)
+	return ack.Sequence, err
 }
 
 // Find returns the sequence of the message with an id, if it is one of the last two minutes (Window).
@@ -395,6 +406,7 @@ func newEntry(msg jetstream.Msg) (e Entry, err error) {
 	}
 	e.Sequence, e.Mark = meta.Sequence.Stream, newMark(meta.Timestamp, msg.Data())
 	switch f := msg.Headers().Get(formatHeader); {
+	case len(msg.Data()) == 0 && len(msg.Headers()) == 0: // the end of a log, which changes nothing
 	case f == "":
 		e.Foreign = true
 		e.Err = fmt.Errorf("%w: message %d has no header %s", ErrCorrupt, e.Sequence, formatHeader)

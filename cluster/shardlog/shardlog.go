@@ -199,8 +199,11 @@ func (c *Cluster) copies() int {
 	return 1
 }
 
-// errSealed is the code of a publication to a stream that is sealed.
-const errSealed = 10109
+// The codes of publications to a stream that is sealed, and to one that is about to be.
+const (
+	errSealed = 10109
+	errEnding = 10054
+)
 
 // failure returns an error of a call as one of this package, with what the call was for.
 func failure(err error, what string) error {
@@ -222,12 +225,10 @@ func failure(err error, what string) error {
 		switch api.ErrorCode {
 		case 10023, 10047, 10077: // resources, storage, a full stream
 			kind = ErrFull
-		case errSealed:
+		case errSealed, errEnding:
 			kind = ErrSealed
 		case jetstream.JSErrCodeStreamNotFound:
 			kind = ErrLogLost
-		case 10054: // a message over the limit of the stream
-			kind = ErrTooLarge
 		}
 	}
 	return fmt.Errorf("%w: %s: %w", kind, what, err)

@@ -7,7 +7,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -17,6 +20,16 @@ import (
 )
 
 func message(i int) *shardlog.Message { return &shardlog.Message{Drop: fmt.Sprint("c", i)} }
+
+// publish publishes a message until it is known whether the log has it.
+func publish(ctx context.Context, c *shardlog.Cluster, s *shardlog.Shard, id string, m *shardlog.Message) (n uint64,
+	err error) {
+	for {
+		if n, err = c.Publish(ctx, s, id, m); !errors.Is(err, shardlog.ErrUnknown) || ctx.Err() != nil {
+			return n, err
+		}
+	}
+}
 
 // TestLog publishes messages to a log, some of them twice, and reads them.
 func TestLog(t *testing.T) {
@@ -37,7 +50,7 @@ func TestLog(t *testing.T) {
 	s := &m.Shards[0]
 	for i := range 500 {
 		for range 1 + i%2 {
-			sequence, err := c.Publish(ctx, s, fmt.Sprint(i), message(i))
+			sequence, err := publish(ctx, c, s, fmt.Sprint(i), message(i))
 			if err != nil || sequence != uint64(i+1) {
 				t.Fatalf("message %d has sequence %d, %v", i, sequence, err)
 			}
@@ -93,21 +106,85 @@ func TestLog(t *testing.T) {
 	if sequence, found, err := c.Find(ctx, s, "490"); sequence != 491 || !found || err != nil {
 		t.Errorf("find: %d, %v, %v", sequence, found, err)
 	}
-	if final, err := c.Seal(ctx, s); final != 500 || err != nil {
-		t.Errorf("seal: %d, %v", final, err)
+	for range 2 {
+		if final, err := c.Seal(ctx, s); final != 501 || err != nil { // with the message that ends it
+			t.Errorf("seal: %d, %v", final, err)
+		}
 	}
-	if _, err := c.Publish(ctx, s, "late", message(1)); !errors.Is(err, shardlog.ErrSealed) {
+	if _, err := publish(ctx, c, s, "late", message(1)); !errors.Is(err, shardlog.ErrSealed) {
 		t.Errorf("sealed: %v", err)
 	}
 	if err := c.DeleteLog(ctx, &m.Shards[1]); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Publish(ctx, &m.Shards[1], "x", message(1)); !errors.Is(err, shardlog.ErrLogLost) {
+	if _, err := publish(ctx, c, &m.Shards[1], "x", message(1)); !errors.Is(err, shardlog.ErrLogLost) {
 		t.Errorf("no log: %v", err)
 	}
 	_, err = shardlog.Connect(ctx, &shardlog.Options{URL: servers.URLWith("anndb:wrong")})
 	if !errors.Is(err, shardlog.ErrRefused) {
 		t.Errorf("a wrong password: %v", err)
+	}
+}
+
+// TestSeal seals a log with three copies while others write to it: nothing is stored after its last message, and
+// what was acknowledged is before that.
+func TestSeal(t *testing.T) {
+	servers := clustertest.Start(t, 3)
+	c := servers.Connect("a")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var s shardlog.Shard
+	for s.ID == "" {
+		m, err := c.Create(ctx, shardlog.Ranges(1))
+		if err == nil || errors.Is(err, shardlog.ErrExists) {
+			s = m.Shards[0]
+		} else if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	var writers sync.WaitGroup
+	var most, stored atomic.Uint64
+	for w := range 16 {
+		writers.Go(func() {
+			for i := 0; ; i++ {
+				n, err := publish(ctx, c, &s, fmt.Sprint(w, "-", i), message(i))
+				if errors.Is(err, shardlog.ErrSealed) {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				stored.Add(1)
+				for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+				}
+			}
+		})
+	}
+	for stored.Load() < 200 && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	final, err := c.Seal(ctx, &s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writers.Wait()
+	l, err := c.OpenLog(ctx, &s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, last, err := l.State(ctx)
+	if err != nil || last != final || most.Load() >= final {
+		t.Errorf("the last message is %d, %v, the last acknowledged one %d, want %d as the end", last, err, most.Load(), final)
+	}
+	err = l.Read(ctx, final-1, func(entries []shardlog.Entry) error {
+		if e := entries[0]; e.Err != nil || e.Foreign || e.Sequence != final {
+			t.Errorf("the end: %+v", e)
+		}
+		return io.EOF
+	})
+	if err != io.EOF {
+		t.Error(err)
 	}
 }
 
@@ -124,7 +201,7 @@ func TestSilence(t *testing.T) {
 	}
 	s := &m.Shards[0]
 	publish := func(i int) {
-		if _, err := c.Publish(ctx, s, fmt.Sprint(i), message(i)); err != nil {
+		if _, err := publish(ctx, c, s, fmt.Sprint(i), message(i)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -183,12 +183,15 @@ func (l *load) run(ctx context.Context, p phase) (times [2]sample, err error) {
 	begun := time.Now()
 	work.Go(func() { l.repeat(ctx, working, loadReads, &l.reads, l.read) })
 	work.Go(func() { l.repeat(ctx, working, p.writes, &l.writes, l.write) })
-	for p.do != nil && err == nil && time.Since(begun) < l.b.load {
+	for p.do != nil && err == nil && (time.Since(begun) < l.b.load || l.few() && time.Since(begun) < 4*l.b.load) {
 		err = p.do(l, ctx)
 	}
 	_ = pause(ctx, l.b.load-time.Since(begun))
 	stop()
 	work.Wait()
+	if errors.Is(err, errNoMore) {
+		err = nil
+	}
 	return [2]sample{l.reads, l.writes}, err
 }
 
@@ -197,6 +200,13 @@ func (l *load) count(yes bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.counting = yes
+}
+
+// few reports whether the phase has less than 1,000 reads.
+func (l *load) few() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.reads.times) < 1000
 }
 
 // during calls f while requests count.
@@ -346,11 +356,17 @@ func (l *load) forget(ctx context.Context, shard, node string) error {
 	})
 }
 
+// errNoMore: a phase ends before its time.
+var errNoMore = errors.New("no more")
+
 // split splits a shard, until there are many.
 func (l *load) split(ctx context.Context) error {
 	m, err := l.b.log.Map(ctx)
-	if err != nil || len(m.Shards) >= 8 {
-		return errors.Join(err, pause(ctx, l.b.load/10))
+	if err != nil {
+		return err
+	}
+	if len(m.Shards) >= 10 {
+		return errNoMore
 	}
 	s, _, err := l.widest(ctx)
 	if err == nil {
