@@ -209,4 +209,13 @@ func TestTimeIsLeftForAllRows(t *testing.T) {
 	if left := x.left(); left > 55*time.Second || left < 40*time.Second {
 		t.Errorf("%v left", left)
 	}
+	for _, y := range x.trials {
+		y.learning = 200 * time.Second
+	}
+	if left := x.left(); left < 80*time.Second {
+		t.Errorf("%v left, and none of the models can learn from all rows", left)
+	}
+	if x.folds = make([]labels.Fold, 3); x.left() > 0 {
+		t.Errorf("%v left, and all models have to learn from all rows", x.left())
+	}
 }

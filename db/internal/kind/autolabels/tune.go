@@ -240,11 +240,14 @@ func (t *tuner) descend(ctx context.Context, c candidate) error {
 }
 
 // left returns the time that is left for trials, after what learning the best members from all rows takes, and
-// a twentieth of the time for the weights. Rows that were held out are worth more than one member more.
+// a twentieth of the time for the weights. Rows that were held out once are worth more than one member more, if
+// there is time to learn from them at all.
 func (t *tuner) left() time.Duration {
 	left := t.opts.Time - t.opts.Time/20 - time.Since(t.start)
 	for _, best := range t.best() {
-		left -= best.learning
+		if !t.once() || left > best.learning {
+			left -= best.learning
+		}
 	}
 	return left
 }
