@@ -62,7 +62,9 @@ func Move(ctx context.Context, c *shardlog.Cluster, shard, from, to string) erro
 }
 
 // change changes a shard of the map.
-func change(ctx context.Context, c *shardlog.Cluster, shard string, f func(*shardlog.Map, *shardlog.Shard) error) error {
+func change(
+	ctx context.Context, c *shardlog.Cluster, shard string, f func(*shardlog.Map, *shardlog.Shard) error,
+) error {
 	_, err := c.Change(ctx, func(m *shardlog.Map) error {
 		s := m.Shard(shard)
 		if s == nil {
