@@ -255,13 +255,13 @@ func selectable(prob *vector.CSR) *vector.CSR {
 	return prob.Kept(func(row int, p float32) bool { return p == best[row] || p >= 1./cutSteps })
 }
 
-// chooseCut chooses the cut that is best on the held-out rows.
+// chooseCut chooses the cut that is best on the held-out rows, the middle one of several in a row.
 func (c *Calibration) chooseCut(truth *Matrix, prob *vector.CSR, measure func(r *Report) float64) error {
 	prob = selectable(prob)
 	if measure == nil {
 		measure = func(r *Report) float64 { return r.Mulan.Micro.F1 }
 	}
-	best := -1.
+	best, first, last := -1., 0, 0
 	for step := 1; step < cutSteps; step++ {
 		t := Thresholds{KeepTop: c.KeepTop, Single: float64(step) / cutSteps}
 		predicted, err := t.Predict(prob)
@@ -272,10 +272,14 @@ func (c *Calibration) chooseCut(truth *Matrix, prob *vector.CSR, measure func(r 
 		if err != nil {
 			return err
 		}
-		if m := measure(r); m > best {
-			best, c.Cut = m, float32(t.Single)
+		switch m := measure(r); {
+		case m > best:
+			best, first, last = m, step, step
+		case m == best && step == last+1:
+			last = step
 		}
 	}
+	c.Cut = float32(first+last) / (2 * cutSteps)
 	return nil
 }
 

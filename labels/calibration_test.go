@@ -298,6 +298,28 @@ func TestOrders(t *testing.T) {
 	})
 }
 
+// Of cuts that select equal sets the middle one is taken: what is between right and wrong labels of the held-out rows
+// is as near to either.
+func TestCutInTheMiddle(t *testing.T) {
+	sets := make([][]uint32, 100)
+	scores := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 3}
+	for i := range sets {
+		right := uint32(i % 3)
+		sets[i] = []uint32{right}
+		x := vector.Sparse{Index: []uint32{0, 1, 2}, Value: []float32{0.1, 0.1, 0.1}}
+		x.Value[right] = 0.9
+		scores.Append(x)
+	}
+	truth, err := FromSets(sets, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Calibrate(truth, scores, []int{33, 33, 33}, CalibrateOptions{})
+	if err != nil || c.Cut != 0.5 {
+		t.Errorf("cut at %g, %v", c.Cut, err)
+	}
+}
+
 func TestCalibrateFewRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	truth, scores := drawn(r, LeastCalibrationRows-1, 3, func(p float64) float64 { return 1 })
