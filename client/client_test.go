@@ -41,13 +41,19 @@ func (b *bed) Accept() (net.Conn, error) {
 // manual has no background maintenance, which would change row numbers at any time.
 var manual = db.Options{NoSync: true, Maintenance: &maintenance.Policy{Manual: true}}
 
+// must ends a test that has got an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func open(t testing.TB) *db.DB {
 	t.Helper()
 	o := manual
 	d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "x.anndb"), &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
@@ -56,9 +62,7 @@ func open(t testing.TB) *db.DB {
 func serve(t testing.TB, d *db.DB, o *client.Options, wrap func(http.Handler) http.Handler) *bed {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "anndb") // the paths of sockets are short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	b := &bed{db: d, socket: filepath.Join(dir, "x.sock")}
 	if b.Listener, err = net.Listen("unix", b.socket); err != nil {
@@ -141,9 +145,7 @@ func TestErrors(t *testing.T) {
 	if _, err := b.file.Stats(late); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("late: %v", err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Close())
 	if _, err := b.file.Stats(ctx); !errors.Is(err, db.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
@@ -155,13 +157,9 @@ func TestReadOnly(t *testing.T) {
 	if _, err := d.Create(t.Context(), "c", db.Schema{Dim: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Close())
 	d, err := db.Open(t.Context(), d.Path(), &db.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	c := serve(t, d, nil, nil).file.Collection("c")
 	err = c.Put(t.Context(), db.Row{Key: []byte("a"), Vector: []float32{1}})
@@ -179,9 +177,7 @@ func TestServerGone(t *testing.T) {
 	b := serve(t, d, &client.Options{Retries: 1}, nil)
 	ctx := t.Context()
 	c, err := b.file.Create(ctx, "c", db.Schema{Dim: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.stop()
 	var op *net.OpError
 	if _, err := c.Count(ctx, nil); !errors.As(err, &op) {
@@ -198,9 +194,7 @@ func TestServerGone(t *testing.T) {
 		t.Errorf("load without a server: %d, %v", n, err)
 	}
 	l, err := net.Listen("unix", b.socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := server.New(map[string]*db.DB{"x": d}, &server.Options{Logger: slog.New(slog.DiscardHandler)})
 	go func() { _ = s.Serve(l) }()
 	b.stop = func() { _ = s.Shutdown(context.Background()) }
@@ -214,18 +208,14 @@ func TestTokens(t *testing.T) {
 	o := &server.Options{Token: "right", Logger: slog.New(slog.DiscardHandler)}
 	s := server.New(map[string]*db.DB{"x": d}, o)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 	for token, want := range map[string]error{
 		"": client.ErrUnauthorized, "wrong": client.ErrUnauthorized, "right": nil,
 	} {
 		c, err := client.New("http://"+l.Addr().String(), &client.Options{Token: token})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if files, err := c.Files(t.Context()); !errors.Is(err, want) || want == nil && len(files) != 1 {
 			t.Errorf("token %q: %v, %v", token, files, err)
 		}
@@ -247,7 +237,5 @@ func TestTokens(t *testing.T) {
 
 func write(t testing.TB, path string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, content, 0o600))
 }

@@ -70,9 +70,7 @@ func TestCutStreams(t *testing.T) {
 	})
 	ctx := t.Context()
 	c, err := b.file.Create(ctx, "c", db.Schema{Dim: 64})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n, err := c.Load(ctx, many(3000), nil); n != 3000 || err != nil {
 		t.Fatalf("load: %d, %v", n, err)
 	}
@@ -99,9 +97,7 @@ func TestCutStreams(t *testing.T) {
 	cut.Store(0)
 	rows := 0
 	for _, err := range c.Rows(ctx, nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if rows++; rows == 10 {
 			break
 		}
@@ -124,9 +120,7 @@ func TestEnding(t *testing.T) {
 	b := serve(t, open(t), nil, nil)
 	ctx := t.Context()
 	c, err := b.file.Create(ctx, "c", db.Schema{Dim: 64})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := c.Load(ctx, many(20_000), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -160,9 +154,7 @@ func TestTLS(t *testing.T) {
 			roots.AddCert(s.Certificate())
 		}
 		c, err := client.New(s.URL, &client.Options{TLS: &tls.Config{RootCAs: roots}, Retries: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := c.Files(t.Context()); (err == nil) != known {
 			t.Errorf("known %v: %v", known, err)
 		}
@@ -175,9 +167,7 @@ func TestBackup(t *testing.T) {
 	b := serve(t, open(t), nil, nil)
 	ctx := t.Context()
 	c, err := b.file.Create(ctx, "c", db.Schema{Dim: 64})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := c.Load(ctx, many(100), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -187,13 +177,9 @@ func TestBackup(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "copy.anndb")
 	write(t, path+".backup", w.Bytes())
-	if err := db.Restore(ctx, path+".backup", path, false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Restore(ctx, path+".backup", path, false))
 	d, err := db.Open(ctx, path, &manual)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	if n, err := d.Collection("c").Count(ctx, nil); n != 100 || err != nil {
 		t.Errorf("backup has %d rows, %v", n, err)
@@ -204,9 +190,7 @@ func TestBackup(t *testing.T) {
 func TestLoadRefused(t *testing.T) {
 	b := serve(t, open(t), nil, nil)
 	c, err := b.file.Create(t.Context(), "c", db.Schema{Dim: 64})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, at := range []int{0, 10, 60_000} {
 		asked := 0
 		n, err := c.Load(t.Context(), func(yield func(db.Row, error) bool) {
@@ -280,9 +264,7 @@ func TestRetries(t *testing.T) {
 			f := &flaky{fail: c.fail}
 			b := serve(t, open(t), nil, func(h http.Handler) http.Handler { f.next = h; return f })
 			coll, err := b.file.Create(t.Context(), "c", db.Schema{Dim: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			check := func(what string, err, want error, requests int64) {
 				t.Helper()
 				if seen := f.seen.Swap(0); seen != requests || (err == nil) != (want == nil) || want != errAny && !errors.Is(err, want) {
@@ -314,9 +296,7 @@ func TestLoadBusy(t *testing.T) {
 		})
 	})
 	c, err := b.file.Create(t.Context(), "c", db.Schema{Dim: 64})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	left.Store(2)
 	if n, err := c.Load(t.Context(), many(2000), nil); n != 2000 || err != nil {
 		t.Errorf("%d rows, %v", n, err)
@@ -396,9 +376,7 @@ func TestUpdateConflicts(t *testing.T) {
 func TestReuse(t *testing.T) {
 	b := serve(t, open(t), nil, nil)
 	c, err := b.file.Create(t.Context(), "c", db.Schema{Dim: 64})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := c.Load(t.Context(), many(10), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -407,9 +385,7 @@ func TestReuse(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, err := range c.Rows(t.Context(), nil) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 	}
 	if n := b.accepted.Load(); n != 1 {
@@ -423,9 +399,7 @@ func TestStats(t *testing.T) {
 	b := serve(t, d, nil, nil)
 	ctx := t.Context()
 	c, err := b.file.Create(ctx, "c", db.Schema{Dim: 64})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := c.Load(ctx, many(50), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -433,9 +407,7 @@ func TestStats(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, err := d.Stats()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := b.file.Stats(ctx)
 	if err != nil || got.Generation != want.Generation || got.Totals != want.Totals || len(got.Indexes) != 1 ||
 		got.Indexes[0].Name != "main" || len(got.Collections) != 1 || got.Collections[0].Live != 50 {

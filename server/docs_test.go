@@ -20,22 +20,16 @@ func TestDocumentation(t *testing.T) {
 		t.Skip("SKIPPED: no curl that knows --json")
 	}
 	text, err := os.ReadFile("../docs/SERVER.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n := strings.Count(string(text), "\n"); n > 150 {
 		t.Errorf("the page has %d lines, want at most 150", n)
 	}
 	dir := t.TempDir()
 	d, err := db.Open(t.Context(), filepath.Join(dir, "shop.anndb"), &db.Options{NoSync: true, Maintenance: &maintenance.Policy{Manual: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := server.New(map[string]*db.DB{"shop": d}, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go func() { _ = s.Serve(l) }()
 	defer func() {
 		if err := s.Shutdown(t.Context()); err != nil {

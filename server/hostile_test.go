@@ -250,17 +250,13 @@ func TestSlowPeers(t *testing.T) {
 	}
 	// A reader that stops does not hold its snapshot.
 	c, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	_ = c.(*net.TCPConn).SetReadBuffer(4096)
 	fmt.Fprintf(c, "GET %srows HTTP/1.1\r\nHost: localhost\r\n\r\n", coll)
 	held := func() int {
 		st, err := b.db.Stats()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return st.Snapshots
 	}
 	eventually(t, "the snapshot is held", func() bool { return held() > 0 })

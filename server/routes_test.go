@@ -27,9 +27,7 @@ func TestUpdate(t *testing.T) {
 	c := b.create(db.Schema{Text: &text.Schema{}, Dim: 2})
 	b.want(200, "", request{method: "PUT", path: "rows/a", body: `{"text":"old","vector":[1,2],"labels":["x"],"attributes":{"n":1},"payload_base64":"/w=="}`})
 	before, err := c.Get([]byte("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, step := range []struct{ body, row string }{
 		{`{}`, `{"key":"a","text":"old","vector":[1,2],"labels":["x"],"payload_base64":"/w==","attributes":{"n":1}}`},
 		{`{"labels":["z","y"],"attributes":{"m":"s"}}`, `{"key":"a","text":"old","vector":[1,2],"labels":["y","z"],"payload_base64":"/w==","attributes":{"m":"s"}}`},
@@ -143,9 +141,7 @@ func TestStreams(t *testing.T) {
 		if got.Header.Get("Content-Type") != wire.Lines || strings.Count(body, "\n") != len(data) || strings.Contains(body, `"vector":{"base64":`) != (form == "base64") {
 			t.Fatalf("%s: %s, %d lines", form, got.Header.Get("Content-Type"), strings.Count(body, "\n"))
 		}
-		if err := b.db.Drop(t.Context(), "c"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.db.Drop(t.Context(), "c"))
 		b.create(db.Schema{Dim: 16})
 		lines := request{method: "POST", path: "rows", body: body, header: map[string]string{"Content-Type": wire.Lines}}
 		b.want(200, `{"rows":3000}`, lines)
@@ -176,9 +172,7 @@ func TestStreams(t *testing.T) {
 	} {
 		b.want(400, `"invalid"`, bad)
 	}
-	if err := b.db.Drop(t.Context(), "c"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.db.Drop(t.Context(), "c"))
 	b.create(db.Schema{Dim: 2})
 	for body, want := range map[string]string{
 		"":                                    `{"rows":0}`,
@@ -208,9 +202,7 @@ func TestPredict(t *testing.T) {
 	for _, o := range []*db.PredictOptions{{}, {Top: 3, Explain: true}, {Top: 2, Set: true}, {Params: &lcif.Params{K: 3, Alpha: 1, Beta: 1, Lambda: 1}, Where: nil}} {
 		queries := []db.Query{{Features: data[1].Features}, {Key: []byte("7")}, {Features: []vector.Feature{{Name: "unknown", Value: 1}}}}
 		want, err := c.PredictBatch(t.Context(), queries, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		in := wire.NewPredict(o)
 		for _, q := range queries {
 			in.Queries = append(in.Queries, wire.NewQuery(q))
@@ -257,9 +249,7 @@ func TestDescriptions(t *testing.T) {
 	b.want(200, `{"files":["x"]}`, request{method: "GET", path: "/v1/files"})
 	_, body := b.send(request{method: "GET", path: "/v1/files/x"})
 	var out wire.Stats
-	if err := wire.Unmarshal([]byte(body), &out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, wire.Unmarshal([]byte(body), &out))
 	got, err := out.Get()
 	want, wantErr := b.db.Stats()
 	if err != nil || wantErr != nil {
@@ -305,9 +295,7 @@ func TestBackup(t *testing.T) {
 		t.Fatal(err, answer.StatusCode)
 	}
 	d, err := db.Open(t.Context(), path, &db.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	if n, err := d.Collection("c").Count(t.Context(), nil); n != 1000 || err != nil {
 		t.Errorf("%d rows, %v", n, err)

@@ -57,9 +57,7 @@ func newBed(t *testing.T, o *server.Options) *bed {
 	t.Helper()
 	d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "x.anndb"),
 		&db.Options{NoSync: true, Maintenance: &maintenance.Policy{Manual: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := &bed{t: t, db: d, http: &http.Client{Transport: &http.Transport{}}, log: &record{}}
 	if o == nil {
 		o = &server.Options{}
@@ -67,9 +65,7 @@ func newBed(t *testing.T, o *server.Options) *bed {
 	o.Logger = slog.New(slog.NewTextHandler(b.log, nil))
 	b.s = server.New(map[string]*db.DB{"x": d}, o)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.url = "http://" + l.Addr().String()
 	done := make(chan error, 1)
 	go func() { done <- b.s.Serve(l) }()
@@ -263,24 +259,18 @@ func TestSearch(t *testing.T) {
 			q = db.Query{Key: []byte("k3")}
 		}
 		want, err := c.Search(t.Context(), q, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		in := wire.NewSearch(o)
 		in.Query = wire.NewQuery(q)
 		body, err := json.Marshal(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		answer, text := b.send(request{method: "POST", path: "search", body: string(body)})
 		var out wire.Result
 		if err := wire.Unmarshal([]byte(text), &out); err != nil || answer.StatusCode != 200 {
 			t.Fatalf("%s: %d %s, %v", body, answer.StatusCode, text, err)
 		}
 		got, err := out.Get()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("options %d: %+v\nwant %+v", i, got, want)
 		}
@@ -312,13 +302,9 @@ func TestReplacedRoute(t *testing.T) {
 			method, body = "POST", "body"
 		}
 		q, err := http.NewRequest(method, b.url+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		answer, err := b.http.Do(q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := io.ReadAll(answer.Body)
 		_ = answer.Body.Close()
 		if err != nil || string(got) != want {
