@@ -102,7 +102,8 @@ func (t *tuner) members() (out []string) {
 	return out
 }
 
-// candidate returns what to try of a kind of member, of linear classifiers of many rows the defaults only.
+// candidate returns what to try of a kind of member, of linear classifiers of many rows little more than
+// the defaults.
 func (t *tuner) candidate(name string) (c candidate) {
 	o := &t.opts
 	if given := memberOptions(o, name); given != nil {
@@ -126,7 +127,14 @@ func (t *tuner) candidate(name string) (c candidate) {
 		if t.sparse {
 			linear.Weight = labelled.WeightTFIDF
 		}
+		cost := func(c float64) func(*index.LabelTree) { return func(o *index.LabelTree) { o.Params.C = c } }
 		if c.start = linear; t.once() {
+			switch {
+			case t.vectors:
+				linear.From = "both"
+			case !t.sparse: // vectors are learned in little time
+				c.vary = append(c.vary, along(cost(1)))
+			}
 			break
 		}
 		if t.vectors {
@@ -134,8 +142,7 @@ func (t *tuner) candidate(name string) (c candidate) {
 				func(o *index.LabelTree) { o.From, o.Weight = "vector", "" }))
 		}
 		c.vary = append(c.vary, along(func(o *index.LabelTree) { o.Weight = labelled.WeightNone }),
-			along(func(o *index.LabelTree) { o.Params.C = 0.1 }, func(o *index.LabelTree) { o.Params.C = 1 },
-				func(o *index.LabelTree) { o.Params.C = 3 }))
+			along(cost(0.1), cost(1), cost(3)))
 	default:
 		trees := &index.Trees{Kind: name, Budget: 300, Seed: o.Seed}
 		trees.Params.BAC.C, trees.Params.MinPositive = 1, 3
