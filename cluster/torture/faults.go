@@ -169,13 +169,27 @@ func (b *bench) pick(ctx context.Context, kind string, rng *rand.Rand) string {
 		return name
 	}
 	if s, err := b.shard(ctx, rng); err == nil {
-		stream, err := b.js.Stream(ctx, fmt.Sprintf("anndb_main_%s_%d", s.ID, s.Epoch))
-		if err == nil && stream.CachedInfo().Cluster != nil && stream.CachedInfo().Cluster.Leader != "" {
-			return stream.CachedInfo().Cluster.Leader
+		if leader, err := b.leader(ctx, &s); err == nil {
+			return leader
 		}
 	}
 	return name
 }
+
+// leader returns the server that leads the log of a shard.
+func (b *bench) leader(ctx context.Context, s *shardlog.Shard) (string, error) {
+	stream, err := b.js.Stream(ctx, streamName(s))
+	if err != nil {
+		return "", err
+	}
+	if c := stream.CachedInfo().Cluster; c != nil && c.Leader != "" {
+		return c.Leader, nil
+	}
+	return "", fmt.Errorf("%s has no leader", streamName(s))
+}
+
+// streamName returns the name of the log of a shard on the servers.
+func streamName(s *shardlog.Shard) string { return fmt.Sprintf("anndb_main_%s_%d", s.ID, s.Epoch) }
 
 func (b *bench) killAll(ctx context.Context, rng *rand.Rand) error {
 	b.say("kill all servers and nodes")
@@ -438,7 +452,7 @@ func (b *bench) damageLog(ctx context.Context, rng *rand.Rand, s shardlog.Shard)
 	b.servers.Kill(i)
 	defer b.servers.Restart(i)
 	_ = pause(ctx, b.hold(rng)/4)
-	stream := fmt.Sprintf("anndb_main_%s_%d", s.ID, s.Epoch)
+	stream := streamName(&s)
 	blocks, err := filepath.Glob(filepath.Join(b.servers.Store(i), "jetstream/A/streams", stream, "msgs/*.blk"))
 	if err != nil || len(blocks) == 0 {
 		return fmt.Errorf("no blocks of %s: %w", stream, err)

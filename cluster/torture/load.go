@@ -57,8 +57,8 @@ func (s *sample) at(share float64) time.Duration {
 	return s.times[min(int(share*float64(len(s.times))), len(s.times)-1)]
 }
 
-// phase is something that happens to the cluster again and again while it is under load. Requests count that are due
-// while it happens.
+// phase is something that happens to the cluster again and again while it is under load. Requests count that
+// are due while it happens.
 type phase struct {
 	name   string
 	writes int // a second
@@ -75,12 +75,12 @@ var phases = []phase{
 	{"quiet", loadWrites, nil},
 	{"split a shard", loadWrites, (*load).split},
 	{"quiet", loadWrites, nil},
-	{"kill the log's leader", fewWrites, func(l *load, ctx context.Context) error { return l.disturb(ctx, "kill") }},
-	{"pause the log's leader", fewWrites, func(l *load, ctx context.Context) error { return l.disturb(ctx, "pause") }},
+	{"kill the log's leader", fewWrites, (*load).kill},
+	{"pause the log's leader", fewWrites, (*load).pauseLeader},
 }
 
-// measure prints how long reads and writes take in each phase, which lasts for the length at least, and checks that
-// no acknowledged write is lost and no answer wrong. It compares with all quiet phases before.
+// measure prints how long reads and writes take in each phase, which lasts for the length at least, and
+// checks that no acknowledged write is lost and no answer wrong. It compares with all quiet phases before.
 func measure(ctx context.Context, o *options) error {
 	o.plain, o.mount = true, false
 	b, err := start(ctx, o)
@@ -106,7 +106,8 @@ func measure(ctx context.Context, o *options) error {
 			if p.do == nil {
 				quiet[i].times = append(quiet[i].times, s.times...)
 			}
-			fmt.Fprintf(o.out, " %7.1f %7.1f %8.1f ms %d of %d, p99 %.1f times", ms(s.at(0.5)), ms(s.at(0.99)), ms(s.at(1)),
+			fmt.Fprintf(o.out, " %7.1f %7.1f %8.1f ms %d of %d, p99 %.1f times",
+				ms(s.at(0.5)), ms(s.at(0.99)), ms(s.at(1)),
 				s.failed, len(s.times), float64(s.at(0.99))/float64(quiet[i].at(0.99)))
 		}
 		fmt.Fprintln(o.out)
@@ -217,7 +218,9 @@ func (l *load) during(f func() error) error {
 }
 
 // repeat makes requests at a rate until working ends, whether those before have been answered or not.
-func (l *load) repeat(ctx, working context.Context, rate int, s *sample, do func(context.Context, *rand.Rand) error) {
+func (l *load) repeat(
+	ctx, working context.Context, rate int, s *sample, do func(context.Context, *rand.Rand) error,
+) {
 	var requests sync.WaitGroup
 	begun := time.Now()
 	for i := 0; ; i++ {
@@ -319,7 +322,9 @@ func (l *load) widest(ctx context.Context) (s shardlog.Shard, other string, err 
 	if err != nil {
 		return s, "", err
 	}
-	s = slices.MaxFunc(m.Shards, func(a, b shardlog.Shard) int { return cmp.Compare(a.Last-a.First, b.Last-b.First) })
+	s = slices.MaxFunc(m.Shards, func(a, b shardlog.Shard) int {
+		return cmp.Compare(a.Last-a.First, b.Last-b.First)
+	})
 	for i := range l.b.nodes {
 		if id := nodeName(i); !s.On(id) {
 			other = id
@@ -349,7 +354,8 @@ func (l *load) move(ctx context.Context) error {
 	return errors.Join(err, l.forget(ctx, s.ID, s.Replicas[0]))
 }
 
-// forget deletes the file that a node keeps of a shard that has left it, so that it must copy the shard again.
+// forget deletes the file that a node keeps of a shard that has left it, so that it must copy the shard
+// again.
 func (l *load) forget(ctx context.Context, shard, node string) error {
 	return again(ctx, func() error {
 		return os.Remove(filepath.Join(l.b.processes[node].files(), shard+".anndb.left"))
@@ -375,25 +381,28 @@ func (l *load) split(ctx context.Context) error {
 	return err
 }
 
-// disturb has the server that leads the log of a shard end or stop, for longer than the others take to elect another.
-func (l *load) disturb(ctx context.Context, verb string) error {
+func (l *load) kill(ctx context.Context) error {
+	return l.disturb(ctx, l.b.servers.Kill, l.b.servers.Restart)
+}
+
+func (l *load) pauseLeader(ctx context.Context) error {
+	return l.disturb(ctx, l.b.servers.Pause, l.b.servers.Resume)
+}
+
+// disturb has the server that leads the log of a shard end or stop, for longer than the others take to elect
+// another.
+func (l *load) disturb(ctx context.Context, begin, end func(server int)) error {
 	s, _, err := l.widest(ctx)
 	if err != nil {
 		return err
 	}
-	stream, err := l.b.js.Stream(ctx, fmt.Sprintf("anndb_main_%s_%d", s.ID, s.Epoch))
+	leader, err := l.b.leader(ctx, &s)
 	if err != nil {
 		return err
 	}
 	var i int
-	_, err = fmt.Sscanf(stream.CachedInfo().Cluster.Leader, "s%d", &i)
-	if err != nil {
+	if _, err = fmt.Sscanf(leader, "s%d", &i); err != nil {
 		return err
-	}
-	servers := l.b.servers
-	begin, end := servers.Kill, servers.Restart
-	if verb == "pause" {
-		begin, end = servers.Pause, servers.Resume
 	}
 	err = l.during(func() error {
 		begin(i)
