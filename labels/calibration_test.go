@@ -298,8 +298,8 @@ func TestOrders(t *testing.T) {
 	})
 }
 
-// Of cuts that select equal sets the middle one is taken: what is between right and wrong labels of the held-out rows
-// is as near to either.
+// Of cuts that select equal sets the middle one is taken: what is between right and wrong labels of the
+// held-out rows is as near to either.
 func TestCutInTheMiddle(t *testing.T) {
 	sets := make([][]uint32, 100)
 	scores := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 3}

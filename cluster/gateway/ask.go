@@ -98,7 +98,8 @@ func (c *call) ask(s *shardlog.Shard, q *question) (*reply, error) {
 	}
 	c.g.forget()
 	if ctx.Err() != nil {
-		failed = fmt.Errorf("no answer within %v of a replica that has applied message %d", c.g.o.Deadline, c.leastOf(s))
+		failed = fmt.Errorf("no answer within %v of a replica that has applied message %d",
+			c.g.o.Deadline, c.leastOf(s))
 	}
 	return nil, fmt.Errorf("%w: shard %s: %w", wire.ErrUnavailable, s.ID, failed)
 }

@@ -97,7 +97,8 @@ func New(name string, c Cluster, o *Options) *Gateway {
 	return g
 }
 
-// Caller returns a client that calls nodes, and checks their certificates by trust; nil is that of the system.
+// Caller returns a client that calls nodes, and checks their certificates by trust; nil is that of the
+// system.
 func Caller(trust *tls.Config) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		MaxIdleConnsPerHost: 64, DisableCompression: true, TLSClientConfig: trust,

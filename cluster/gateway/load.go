@@ -208,7 +208,8 @@ func (s *shardLoad) settle(c *call, left int) {
 	}
 }
 
-// divide returns the shard that has the row of the first operation, the operations of its rows, and the others.
+// divide returns the shard that has the row of the first operation, the operations of its rows, and the
+// others.
 func divide(v *view, all []wire.Operation) (shard *shardlog.Shard, its, rest []wire.Operation) {
 	for _, o := range all {
 		key, _ := o.Key.Get() // which is one that add has made

@@ -172,8 +172,8 @@ type known[T any] struct {
 	until time.Time
 }
 
-// recall returns what a part has said of itself, by a name. It asks for it, with what it was before, if that is not
-// known or too old.
+// recall returns what a part has said of itself, by a name. It asks for it, with what it was before, if that
+// is not known or too old.
 func recall[T any](p part, name string, fresh bool, ask func(had T) (T, error)) (T, error) {
 	x, _ := p.c.g.infos.Load(p.key(name))
 	had, _ := x.(known[T])

@@ -277,13 +277,14 @@ func (g *Gateway) acknowledge(s *shardlog.Shard, n uint64) {
 	g.seen.Raise(node.LogOf(s), n)
 }
 
-// applied waits until a majority of the replicas of a shard has applied a message, and returns what became of it.
+// applied waits until a majority of the replicas of a shard has applied a message, and returns what became of
+// it.
 func (c *call) applied(s *shardlog.Shard, n uint64) (out node.Applied, err error) {
 	return c.majority(s, n, "/cluster/applied")
 }
 
-// majority asks the replicas of a shard about a message until a majority answers that it is applied, or its build has
-// ended, and returns what one of these knows. Replicas may change during the call.
+// majority asks the replicas of a shard about a message until a majority answers that it is applied, or its
+// build has ended, and returns what one of these knows. Replicas may change during the call.
 func (c *call) majority(s *shardlog.Shard, n uint64, path string) (out node.Applied, err error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
@@ -426,7 +427,8 @@ func (c *call) create() (any, error) {
 		return nil, err
 	}
 	if strings.HasPrefix(in.Name, ".") {
-		return nil, fmt.Errorf("%w: collection %.40q: names that begin with a dot are those of nodes", db.ErrInvalid, in.Name)
+		return nil, fmt.Errorf("%w: collection %.40q: names that begin with a dot are those of nodes",
+			db.ErrInvalid, in.Name)
 	}
 	c.r.SetPathValue("collection", in.Name)
 	if err := c.everywhere(&shardlog.Message{Create: &in}, db.ErrExists); err != nil {

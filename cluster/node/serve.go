@@ -46,7 +46,9 @@ func (n *Node) handlers() map[string]http.Handler {
 		}
 	}
 	out["GET /cluster/applied"] = server.Reply(n.applied)
-	out["GET /cluster/status"] = server.Reply(func(http.ResponseWriter, *http.Request) (any, error) { return n.info(), nil })
+	out["GET /cluster/status"] = server.Reply(func(http.ResponseWriter, *http.Request) (any, error) {
+		return n.info(), nil
+	})
 	out["GET /cluster/built"] = server.Reply(n.built)
 	out["POST /cluster/snapshot"] = server.Reply(n.snapshot)
 	out["GET /readyz"] = server.Reply(n.ready)

@@ -8,8 +8,8 @@ import (
 	"github.com/anndb/anndb/db"
 )
 
-// part makes the file of a part of a split: a copy of the parent's, without the rows of the other part. It leaves
-// processors to requests: the parts of a node are made one after the other.
+// part makes the file of a part of a split: a copy of the parent's, without the rows of the other part. It
+// leaves processors to requests: the parts of a node are made one after the other.
 func (r *replica) part(ctx context.Context, d *duty) error {
 	r.n.splitting.Lock()
 	defer r.n.splitting.Unlock()

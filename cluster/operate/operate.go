@@ -49,7 +49,8 @@ func Move(ctx context.Context, c *shardlog.Cluster, shard, from, to string) erro
 			st.Sequence >= st.Last, nil
 	})
 	if err != nil {
-		return fmt.Errorf("shard %s: node %s does not become a replica (call again, or remove it): %w", shard, to, err)
+		return fmt.Errorf("shard %s: node %s does not become a replica (call again, or remove it): %w",
+			shard, to, err)
 	}
 	return change(ctx, c, shard, func(_ *shardlog.Map, s *shardlog.Shard) error {
 		if !slices.Contains(s.Joining, to) {

@@ -46,7 +46,8 @@ func readyNodes(m *shardlog.Map, nodes map[string]shardlog.NodeInfo) (ready []st
 	bad := map[string]bool{}
 	for _, s := range m.Shards {
 		if len(s.Joining) > 0 {
-			return nil, fmt.Errorf("shard %s: %s is joining: wait for the move, repeat it, or remove it", s.ID, s.Joining[0])
+			return nil, fmt.Errorf("shard %s: %s is joining: wait for the move, repeat it, or remove it",
+				s.ID, s.Joining[0])
 		}
 		if inSplit(m, s.ID) {
 			return nil, fmt.Errorf("shard %s is being split: wait for it, or repeat it", s.ID)

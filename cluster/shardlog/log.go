@@ -74,8 +74,8 @@ func (c *Cluster) DeleteLog(ctx context.Context, s *Shard) error {
 	return failure(err, "delete the log of shard "+s.ID)
 }
 
-// ackTime is how long the servers may take to store a small message before it is sent again. A leader that has ended
-// does not answer, and the next one knows nothing of what was sent to it.
+// ackTime is how long the servers may take to store a small message before it is sent again. A leader that
+// has ended does not answer, and the next one knows nothing of what was sent to it.
 const ackTime = time.Second
 
 // Publish appends a message to the log of a shard, and returns its sequence once a majority of the servers
@@ -243,9 +243,9 @@ func (c *Cluster) Seal(ctx context.Context, s *Shard) (final uint64, err error) 
 	return final, err
 }
 
-// end appends an empty message as the last one, and seals the stream. A server that seals it still stores what it
-// has accepted before: so it first refuses all other messages, which are larger, and what it has accepted comes
-// before the empty one.
+// end appends an empty message as the last one, and seals the stream. A server that seals it still stores
+// what it has accepted before: so it first refuses all other messages, which are larger, and what it has
+// accepted comes before the empty one.
 func (c *Cluster) end(ctx context.Context, o jetstream.StreamConfig) (final uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience) // requests get lost
 	defer cancel()

@@ -53,8 +53,8 @@ const Window = 2 * time.Minute
 // Lease is the time after which a node that does not announce itself is not listed.
 const Lease = 10 * time.Second
 
-// patience bounds calls without a deadline of their own, and answerTime one question of them: a server that has
-// ended or stopped does not answer, and until the others have elected another leader they drop questions.
+// patience bounds calls without a deadline of their own, and answerTime one question of them: a server that
+// has ended or stopped does not answer, and until the others have elected another leader they drop questions.
 const (
 	patience   = 10 * time.Second
 	answerTime = time.Second

@@ -126,8 +126,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestSeal seals a log with three copies while others write to it: nothing is stored after its last message, and
-// what was acknowledged is before that.
+// TestSeal seals a log with three copies while others write to it: nothing is stored after its last message,
+// and what was acknowledged is before that.
 func TestSeal(t *testing.T) {
 	servers := clustertest.Start(t, 3)
 	c := servers.Connect("a")

@@ -51,8 +51,8 @@ func (c *Cluster) PutSnapshot(ctx context.Context, s *Snapshot, backup io.Reader
 // paceParts is how many parts of a snapshot, each a message, the servers may not have stored yet.
 const paceParts = 32
 
-// paced fills what it reads into, since Put makes a message of each Read. It pauses after paceParts of them: Put
-// waits for no acknowledgements, and the servers refuse messages when too many are waiting.
+// paced fills what it reads into, since Put makes a message of each Read. It pauses after paceParts of them:
+// Put waits for no acknowledgements, and the servers refuse messages when too many are waiting.
 type paced struct {
 	r     io.Reader
 	parts int

@@ -256,8 +256,8 @@ type loggedWrite struct {
 	seen  node.Sequences
 }
 
-// settle decides which of the writes with acknowledgement "logged" must be there: those that the log has, or that it
-// had before another one continued it. A damaged log may have lost others.
+// settle decides which of the writes with acknowledgement "logged" must be there: those that the log has, or
+// that it had before another one continued it. A damaged log may have lost others.
 func (s *story) settle(m *shardlog.Map, damaged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

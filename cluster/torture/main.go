@@ -4,8 +4,8 @@
 //	go run ./torture [-seed S] [-rounds N] [-length D] [-faults LIST] [-folder DIR] [-race] [-other PATH] [-list]
 //	go run ./torture -load D [-folder DIR]
 //
-// The second form measures how long reads and writes at a fixed rate take while the cluster changes, each kind of
-// change for the time D at least.
+// The second form measures how long reads and writes at a fixed rate take while the cluster changes, each
+// kind of change for the time D at least.
 //
 // One seed decides what each actor does. The exit code is 1 if something was lost or wrong; the folder of the
 // processes is kept then.

@@ -175,8 +175,8 @@ func naive(m *Model, x vector.Sparse) map[uint32]float64 {
 	return out
 }
 
-// followed returns the labels below the nodes with at least a share of the score of the best node, in a model of two
-// levels.
+// followed returns the labels below the nodes with at least a share of the score of the best node, in a model
+// of two levels.
 func followed(m *Model, x vector.Sparse, share float64) (out []uint32) {
 	var factors []float64
 	for _, margin := range NewPredictor(m).score(0, x) {

@@ -18,8 +18,8 @@ const leastShare = 0.1
 // slope is that of the logistic function that turns a margin into a factor of a score.
 const slope = 8
 
-// nodePower is the power of the factors of nodes. The margins of labels repeat most of the doubts of the nodes
-// above, which must not count twice.
+// nodePower is the power of the factors of nodes. The margins of labels repeat most of the doubts of the
+// nodes above, which must not count twice.
 const nodePower = 0.3
 
 // Predictor predicts labels by a model. One goroutine may use it at a time; once its memory has grown it
@@ -46,10 +46,10 @@ func compare(a, b place) int {
 // NewPredictor returns a predictor.
 func NewPredictor(m *Model) *Predictor { return &Predictor{m: m, leastShare: leastShare} }
 
-// Predict appends the labels of the nodes that a beam of at most some width ends at, ascending, with their scores
-// between 0 and 1; of more than most labels those of the highest scores, all if most is 0. Labels whose score
-// is too small for a float32 are left out. Features of x that the model does not know are ignored.
-// O(levels · width · (features of x · log features of a node + weights)).
+// Predict appends the labels of the nodes that a beam of at most some width ends at, ascending, with their
+// scores between 0 and 1; of more than most labels those of the highest scores, all if most is 0. Labels
+// whose score is too small for a float32 are left out. Features of x that the model does not know are
+// ignored. O(levels · width · (features of x · log features of a node + weights)).
 func (p *Predictor) Predict(x vector.Sparse, width, most int, dst *vector.Sparse) {
 	last := p.follow(x, width, p.m.Inner)
 	p.found = p.found[:0]

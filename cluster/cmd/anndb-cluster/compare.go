@@ -142,8 +142,11 @@ func (c *compareCmd) compare(a *app, cluster client.File, s *comparedSet) (err e
 	return comparePredictions(a, s, colls, queries)
 }
 
-// inTurn calls do for each query with the file and with the cluster, and then check. It returns their median times.
-func inTurn(queries []db.Query, do func(q db.Query, of int) error, check func(q db.Query) error) (string, error) {
+// inTurn calls do for each query with the file and with the cluster, and then check. It returns their median
+// times.
+func inTurn(
+	queries []db.Query, do func(q db.Query, of int) error, check func(q db.Query) error,
+) (string, error) {
 	var times [2][]time.Duration
 	for i, q := range queries {
 		for of := range times {
@@ -164,8 +167,8 @@ func inTurn(queries []db.Query, do func(q db.Query, of int) error, check func(q 
 	return fmt.Sprintf("median %v of the file, %v of the cluster", median(times[0]), median(times[1])), nil
 }
 
-// comparePredictions predicts by the file and the cluster in turn, with given parameters: then labels are in the
-// order of their scores, and not of probabilities, which several models do not have.
+// comparePredictions predicts by the file and the cluster in turn, with given parameters: then labels are in
+// the order of their scores, and not of probabilities, which several models do not have.
 func comparePredictions(a *app, s *comparedSet, colls []client.Collection, queries []db.Query) error {
 	var found [2]db.Predictions
 	o := &db.PredictOptions{Index: "model", Top: 5, Params: s.model}
@@ -243,7 +246,9 @@ func (c *compareCmd) queries(a *app, s *comparedSet) (out []db.Query, err error)
 const comparedDepth = 5000
 
 // compare searches the file and the cluster in turn.
-func (how *comparedSearch) compare(a *app, s *comparedSet, colls []client.Collection, queries []db.Query) error {
+func (how *comparedSearch) compare(
+	a *app, s *comparedSet, colls []client.Collection, queries []db.Query,
+) error {
 	o := &db.SearchOptions{Index: how.index}
 	if how.vector && how.rest && s.schema.Text != nil {
 		o.Rank.Depth = comparedDepth

@@ -159,7 +159,8 @@ func main() {
 	defer stop()
 	var c commands
 	a := &app{ctx: ctx, out: os.Stdout, log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
-	k := kong.Parse(&c, kong.Name("anndb-cluster"), kong.UsageOnError(), // commands get what they have as parameters
+	k := kong.Parse(&c, kong.Name("anndb-cluster"), kong.UsageOnError(),
+		// Commands get what they have as parameters.
 		kong.Bind(a), kong.BindToProvider(a.connect), kong.BindToProvider(a.file),
 		kong.Description("Clusters of anndb on NATS JetStream."))
 	var err error
@@ -191,7 +192,8 @@ func (f *listenFlags) listen() (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--cert %s, --key %s: %w", f.Cert, f.Key, err)
 	}
-	return tls.Listen("tcp", f.Listen, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	return tls.Listen("tcp", f.Listen, config)
 }
 
 // nodeCmd runs a node.
@@ -240,7 +242,9 @@ func (c *nodeCmd) Run(a *app, log *shardlog.Cluster) error {
 func (c *nodeCmd) alone(ctx context.Context, log *shardlog.Cluster) error {
 	for end := time.Now().Add(shardlog.Lease + time.Second); ; time.Sleep(shardlog.Lease / 50) {
 		nodes, err := log.Nodes(ctx)
-		other := slices.IndexFunc(nodes, func(n shardlog.NodeInfo) bool { return n.ID == c.ID && n.Address != c.Address })
+		other := slices.IndexFunc(nodes, func(n shardlog.NodeInfo) bool {
+			return n.ID == c.ID && n.Address != c.Address
+		})
 		switch {
 		case err != nil || other < 0:
 			return err

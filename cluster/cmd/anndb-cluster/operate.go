@@ -96,10 +96,13 @@ func (c *backupCmd) Run(a *app, log *shardlog.Cluster) error {
 }
 
 // backup writes a copy of a shard's file, of the replica that has applied most.
-func (a *app) backup(s *shardlog.Shard, nodes map[string]shardlog.NodeInfo, path string) (n int64, err error) {
+func (a *app) backup(
+	s *shardlog.Shard, nodes map[string]shardlog.NodeInfo, path string,
+) (n int64, err error) {
 	most, address := uint64(0), ""
 	for _, id := range s.Replicas {
-		if st := nodes[id].Shards[s.ID]; st.State == shardlog.Following && st.Epoch == s.Epoch && st.Sequence >= most {
+		st := nodes[id].Shards[s.ID]
+		if st.State == shardlog.Following && st.Epoch == s.Epoch && st.Sequence >= most {
 			most, address = st.Sequence, nodes[id].Address
 		}
 	}

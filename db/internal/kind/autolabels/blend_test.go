@@ -57,9 +57,9 @@ func scored(rng *rand.Rand, rows, names, members int) (*labels.Matrix, []int, []
 	return truth, counts, scores
 }
 
-// TestLeastError: the weights of each group of labels have the least squared error of all weights on the grid,
-// computed pair by pair: that of the group, and that of all as of priorHits right labels. A group without labels has those
-// of all.
+// TestLeastError: the weights of each group of labels have the least squared error of all weights on the
+// grid, computed pair by pair: that of the group, and that of all as of priorHits right labels. A group
+// without labels has those of all.
 func TestLeastError(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))

@@ -246,9 +246,9 @@ func (t *tuner) descend(ctx context.Context, c candidate) error {
 	return s.Descend(ctx, 1, c.vary...)
 }
 
-// left returns the time that is left for trials, after what learning the best members from all rows takes, and
-// a twentieth of the time for the weights. Rows that were held out once are worth more than one member more, if
-// there is time to learn from them at all.
+// left returns the time that is left for trials, after what learning the best members from all rows takes,
+// and a twentieth of the time for the weights. Rows that were held out once are worth more than one member
+// more, if there is time to learn from them at all.
 func (t *tuner) left() time.Duration {
 	left := t.opts.Time - t.opts.Time/20 - time.Since(t.start)
 	for _, best := range t.best() {

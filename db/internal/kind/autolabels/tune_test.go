@@ -8,7 +8,8 @@ import (
 	"github.com/anndb/anndb/labels"
 )
 
-// TestManyRows: linear classifiers of many rows, for which few settings are tried, use all that the rows have.
+// TestManyRows: linear classifiers of many rows, for which few settings are tried, use all that the rows
+// have.
 func TestManyRows(t *testing.T) {
 	for _, rows := range []struct {
 		sparse, vectors bool
