@@ -350,9 +350,14 @@ func TestBusy(t *testing.T) {
 			more, done = b.upload(1)
 		default:
 		}
-		answer, body := b.send(request{method: "GET", path: "rows/k0"})
+		answer, body := b.send(request{method: "DELETE", path: "rows/none"})
 		return answer.StatusCode == 429 && answer.Header.Get("Retry-After") == "1" && strings.Contains(body, `"busy"`)
 	})
+	for _, q := range []request{ // which do not wait for changes
+		{method: "GET", path: "rows/k0"}, {method: "POST", path: "count", body: "{}"}, {method: "GET", path: "/metrics"},
+	} {
+		b.want(200, "", q)
+	}
 	b.want(200, "", request{method: "GET", path: "/healthz"})
 	more.Close()
 	if got := <-done; !strings.HasPrefix(got, `200 {"rows":1}`) {

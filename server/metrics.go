@@ -73,7 +73,7 @@ func showMetrics(c *call) error {
 		m.routes[pattern].write(&b, label("route", pattern))
 	}
 	family("requests", "gauge", "Requests in progress.")
-	fmt.Fprintf(&b, "anndb_requests %d\n", len(c.s.slots))
+	fmt.Fprintf(&b, "anndb_requests %d\n", len(c.s.reads)+len(c.s.changes))
 	family("connections", "gauge", "Open connections.")
 	fmt.Fprintf(&b, "anndb_connections %d\n", c.s.open.Load())
 	family("sent_bytes_total", "counter", "Bytes of the bodies of answers.")
@@ -84,6 +84,9 @@ func showMetrics(c *call) error {
 		runtime.NumGoroutine())
 	if err := c.s.fileMetrics(&b, family); err != nil {
 		return err
+	}
+	if c.s.o.Metrics != nil {
+		c.s.o.Metrics(&b)
 	}
 	c.send(http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", b.Bytes())
 	return nil

@@ -32,8 +32,8 @@ type Options struct {
 	Logger *slog.Logger // receives a record of each request, slog.Default when nil
 	// MaxBody bounds the bodies that are held in memory, 32 MiB. Imports are streams and have no bound.
 	MaxBody int64
-	// MaxRequests bounds the requests at the same time, 64; more are answered with 429. MaxConnections
-	// bounds the open connections of Serve, 2,048.
+	// MaxRequests bounds the reads at the same time, and the changes, 64 of each; more are answered with 429.
+	// MaxConnections bounds the open connections of Serve, 2,048.
 	MaxRequests, MaxConnections int
 	// Timeout bounds requests but for streams and long calls, a minute. Stall is how long a peer may send
 	// or receive nothing, 30 s; it has to be at least as fast as 16 KiB a second over longer times.
@@ -41,6 +41,8 @@ type Options struct {
 	// Handlers are further routes by pattern, behind the same checks of host, origin and token. They have
 	// none of the other limits, unless the pattern is that of a route of every server: whose place they take.
 	Handlers map[string]http.Handler
+	// Metrics appends further metrics to those of the server.
+	Metrics func(w io.Writer)
 }
 
 // Server is an http.Handler of databases.
@@ -49,7 +51,8 @@ type Server struct {
 	files   map[string]*db.DB
 	mux     *http.ServeMux
 	http    *http.Server
-	slots   chan struct{} // one for each request at the same time
+	reads   chan struct{} // one for each read at the same time
+	changes chan struct{} // one for each change at the same time
 	token   [32]byte
 	metrics metrics
 	running running
@@ -70,7 +73,7 @@ func New(files map[string]*db.DB, o *Options) *Server {
 	s.o.MaxConnections = cmp.Or(s.o.MaxConnections, 2048)
 	s.o.Timeout = cmp.Or(s.o.Timeout, time.Minute)
 	s.o.Stall = cmp.Or(s.o.Stall, 30*time.Second)
-	s.slots = make(chan struct{}, s.o.MaxRequests)
+	s.reads, s.changes = make(chan struct{}, s.o.MaxRequests), make(chan struct{}, s.o.MaxRequests)
 	s.token = digest(s.o.Token)
 	var base context.Context
 	base, s.stop = context.WithCancel(context.Background())
@@ -279,11 +282,15 @@ func (c *call) serve(route route) error {
 		route.extra.ServeHTTP(c.response, c.r)
 		return nil
 	}
+	slots, kind := c.s.reads, "reads"
+	if !Reads(c.r) {
+		slots, kind = c.s.changes, "changes" // which may wait for each other
+	}
 	select {
-	case c.s.slots <- struct{}{}:
-		defer func() { <-c.s.slots }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	default:
-		return fmt.Errorf("%w: more than %d", wire.ErrBusy, c.s.o.MaxRequests)
+		return fmt.Errorf("%w: more than %d %s", wire.ErrBusy, c.s.o.MaxRequests, kind)
 	}
 	if c.s.ending.Load() {
 		h.Set("Connection", "close")
@@ -303,6 +310,21 @@ func (c *call) serve(route route) error {
 		return err
 	}
 	return route.do(c)
+}
+
+// asking are the paths of requests that change nothing by POST.
+var asking = []string{
+	"/v1/files/*/collections/*/search", "/v1/files/*/collections/*/predict", "/v1/files/*/collections/*/count",
+	"/v1/files/*/check", "/v1/vector_stores/*/search",
+}
+
+// Reads reports whether a request changes nothing.
+func Reads(r *http.Request) bool {
+	return r.Method == http.MethodGet || r.Method == http.MethodHead ||
+		r.Method == http.MethodPost && slices.ContainsFunc(asking, func(pattern string) bool {
+			ok, _ := path.Match(pattern, r.URL.EscapedPath())
+			return ok
+		})
 }
 
 // parameters refuses parameters of the address but for those with the names.

@@ -191,11 +191,6 @@ type route struct {
 	names   []string                 // of parameters
 }
 
-// reads reports whether the requests of a route change nothing.
-func (r *route) reads() bool {
-	return strings.HasPrefix(r.pattern, "GET ") || slices.Contains(r.names, "partial")
-}
-
 // moved reads the view again, and reports whether it is another one: the shards may be elsewhere now.
 func (c *call) moved() bool {
 	ctx, cancel := context.WithTimeout(c.ctx, viewTime)
@@ -272,7 +267,7 @@ func (g *Gateway) handler(r route) http.Handler {
 			return nil, err
 		}
 		out, err = r.do(c)
-		if errors.Is(err, wire.ErrUnavailable) && r.reads() && !c.begun && c.moved() {
+		if errors.Is(err, wire.ErrUnavailable) && server.Reads(q) && !c.begun && c.moved() {
 			out, err = r.do(c)
 		}
 		c.mark()

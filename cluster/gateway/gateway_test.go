@@ -422,6 +422,37 @@ func TestReadWhileWriting(t *testing.T) {
 	}
 }
 
+// TestReadsGoOn reads while the log does not answer, and as many writes wait as a gateway takes.
+func TestReadsGoOn(t *testing.T) {
+	b := newBed(t, 1, 1, nil)
+	ctx := t.Context()
+	c, err := b.file.Create(ctx, "rows", db.Schema{Dim: 1})
+	must(t, err)
+	row := db.Row{Key: []byte("k"), Vector: []float32{1}}
+	must(t, c.Put(ctx, row))
+	unknown := func(n int) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.unknown = n
+	}
+	unknown(1 << 30)
+	results := make(chan error, 65)
+	for range 65 {
+		go func() { results <- c.Put(ctx, row) }()
+	}
+	is(t, <-results, wire.ErrBusy)
+	for range 3 {
+		_, err := c.Get(ctx, row.Key)
+		must(t, err)
+		_, err = c.Search(ctx, db.Query{Vector: row.Vector}, nil)
+		must(t, err)
+	}
+	unknown(0)
+	for range 64 {
+		must(t, <-results)
+	}
+}
+
 // TestReplicas asks replicas that are slow, down, and gone.
 func TestReplicas(t *testing.T) {
 	b := newBed(t, 2, 2, &gateway.Options{Deadline: 2 * time.Second})

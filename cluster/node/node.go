@@ -80,7 +80,9 @@ func Start(ctx context.Context, c *shardlog.Cluster, o *Options) (*Node, error) 
 	if err := n.claim(); err != nil {
 		return nil, err
 	}
-	n.server = server.New(nil, &server.Options{Token: o.Token, Logger: n.o.Logger, Handlers: n.handlers()})
+	n.server = server.New(nil, &server.Options{
+		Token: o.Token, Logger: n.o.Logger, Handlers: n.handlers(), Metrics: n.metrics,
+	})
 	n.ctx, n.stop = context.WithCancel(context.WithoutCancel(ctx))
 	n.assign(&m)
 	n.clean()

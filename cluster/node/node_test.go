@@ -440,10 +440,23 @@ func TestApply(t *testing.T) {
 	indexes(1)
 	do(&shardlog.Message{DropIndex: build}, nil)
 	indexes(0)
-	res, err := http.Post("http://"+ns.list["n0"].o.Address+"/v1/files/0/transactions", wire.JSON,
-		bytes.NewReader([]byte(`{}`)))
-	if err := answer(res, err)(nil); !errors.Is(err, wire.ErrMethod) {
-		t.Errorf("a write to a node: %v", err)
+	url := "http://" + ns.list["n0"].o.Address
+	for _, path := range []string{"transactions", "collections/c/indexes/search"} {
+		res, err := http.Post(url+"/v1/files/0/"+path, wire.JSON, bytes.NewReader([]byte(`{}`)))
+		if err := answer(res, err)(nil); !errors.Is(err, wire.ErrMethod) {
+			t.Errorf("a write to a node, %s: %v", path, err)
+		}
+	}
+	res, err := http.Get(url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	metrics, err := io.ReadAll(res.Body)
+	for name, value := range map[string]uint64{"behind": 0, "applied": at.Applied + 1, "last": at.Applied + 1} {
+		if want := fmt.Sprintf("\nanndb_shard_%s{shard=\"0\"} %d\n", name, value); !strings.Contains(string(metrics), want) {
+			t.Errorf("the metrics lack %q: %s, %v", want, metrics, err)
+		}
 	}
 	// A refused message is remembered.
 	ns.kill("n0")

@@ -6,6 +6,8 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -75,8 +77,8 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		n.server.ServeHTTP(w, r)
 		return
 	}
-	shard, rest, _ := strings.Cut(rest, "/")
-	if !reads(r.Method, rest) {
+	shard, _, _ := strings.Cut(rest, "/")
+	if !server.Reads(r) {
 		fail(w, r, fmt.Errorf("%w: %s: a node is changed by the log of its shard (ask a gateway)", wire.ErrMethod,
 			r.Method))
 		return
@@ -112,13 +114,6 @@ func (w answering) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (n *Node) admits(r *http.Request) bool {
 	sent := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	return n.o.Token == "" || subtle.ConstantTimeCompare([]byte(sent), []byte(n.o.Token)) == 1
-}
-
-// reads reports whether a request about a file changes nothing.
-func reads(method, rest string) bool {
-	last := rest[strings.LastIndex(rest, "/")+1:]
-	return method == http.MethodGet || method == http.MethodHead ||
-		method == http.MethodPost && slices.Contains([]string{"search", "predict", "count", "check"}, last)
 }
 
 // gated returns a handler whose requests about a shard wait and fail as those about its file do.
@@ -259,6 +254,25 @@ func (n *Node) ready(http.ResponseWriter, *http.Request) (any, error) {
 		}
 	}
 	return map[string]string{"status": "ok"}, nil
+}
+
+// metrics writes what the replicas have applied, in the text format of Prometheus.
+func (n *Node) metrics(w io.Writer) {
+	shards := n.info().Shards
+	for _, m := range []struct {
+		name, help string
+		value      func(*shardlog.Status) uint64
+	}{
+		{"behind", "Messages of the log that the shard has not applied.", (*shardlog.Status).Behind},
+		{"applied", "Sequence of the last applied message.", func(s *shardlog.Status) uint64 { return s.Sequence }},
+		{"last", "Sequence of the last known message of the log.", func(s *shardlog.Status) uint64 { return s.Last }},
+	} {
+		fmt.Fprintf(w, "# HELP anndb_shard_%s %s\n# TYPE anndb_shard_%s gauge\n", m.name, m.help, m.name)
+		for _, id := range slices.Sorted(maps.Keys(shards)) {
+			s := shards[id]
+			fmt.Fprintf(w, "anndb_shard_%s{shard=%q} %d\n", m.name, id, m.value(&s))
+		}
+	}
 }
 
 // snapshot stores one now.

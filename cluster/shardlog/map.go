@@ -337,6 +337,9 @@ type Status struct {
 	Error    string `json:"error,omitempty"`   // what prevents progress
 }
 
+// Behind returns the number of messages that the log has and the node has not applied.
+func (s *Status) Behind() uint64 { return max(s.Last, s.Sequence) - s.Sequence }
+
 // Announce stores what a node says about itself, for the time of a Lease.
 func (c *Cluster) Announce(ctx context.Context, n *NodeInfo) error {
 	body, err := json.Marshal(n)

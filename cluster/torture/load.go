@@ -65,7 +65,7 @@ type phase struct {
 	do     func(l *load, ctx context.Context) error
 }
 
-// Writes wait while a log has no leader, and a gateway takes 64 requests at once.
+// Writes wait while a log has no leader, and a gateway takes 64 at once.
 const fewWrites = 5
 
 var phases = []phase{

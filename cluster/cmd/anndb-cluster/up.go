@@ -322,8 +322,8 @@ func (*statusCmd) Run(a *app, log *shardlog.Cluster) error {
 			if i >= len(s.Replicas) {
 				state = "joining, " + state
 			}
-			fmt.Fprintf(a.out, "  %s %s %s, applied %d of %d %s\n",
-				id, n.Address, state, st.Sequence, st.Last, st.Error)
+			fmt.Fprintf(a.out, "  %s %s %s, applied %d, %d behind %s\n",
+				id, n.Address, state, st.Sequence, st.Behind(), st.Error)
 		}
 	}
 	return nil
