@@ -35,6 +35,8 @@ const (
 	deepLabels, deepShare = 64, 8
 	// defaultTime is the time of a build, enoughGain the share of what members explain for which one is added.
 	defaultTime, enoughGain = 2 * time.Minute, 0.001
+	// Where many rows make trials slow, one whose measure is so far below the best ends those of its kind.
+	farBelow = 0.05
 )
 
 // tuner chooses the members of a model and their weights.
@@ -241,7 +243,7 @@ func (t *tuner) descend(ctx context.Context, c candidate) error {
 		if x == nil {
 			return math.Inf(-1), o != c.start, err
 		}
-		return -x.loss, true, nil
+		return -x.loss, !t.once() || x.info.Value > t.value()-farBelow, nil
 	}
 	return s.Descend(ctx, 1, c.vary...)
 }
@@ -272,6 +274,14 @@ func (t *tuner) best() (out []*trial) {
 		}
 	}
 	return out
+}
+
+// value returns the measure of the best trial, if there is one.
+func (t *tuner) value() (value float64) {
+	for _, x := range t.best() {
+		value = max(value, x.info.Value)
+	}
+	return value
 }
 
 // try measures a setting, unless the time is over or the build is told to stop. What does not suit the rows
@@ -314,10 +324,8 @@ func (t *tuner) try(ctx context.Context, o index.Options) (*trial, error) {
 		return nil, err
 	}
 	t.trials = append(t.trials, x)
-	if best := t.best(); len(best) > 0 {
-		byValue := func(a, b *trial) int { return cmp.Compare(a.info.Value, b.info.Value) }
-		value := slices.MaxFunc(best, byValue).info.Value
-		t.job.Timer.Report(fmt.Sprintf("settings, best %.3g (%s)", value, x.info.Kind), len(t.trials), 0)
+	if len(t.best()) > 0 {
+		t.job.Timer.Report(fmt.Sprintf("settings, best %.3g (%s)", t.value(), x.info.Kind), len(t.trials), 0)
 	}
 	if x.info.Error != "" {
 		return nil, nil
