@@ -51,8 +51,10 @@ type Record struct {
 	Curve      *query.Curve
 	LabelCurve *lcif.Curve    `json:",omitempty"`
 	TreeTrials []budget.Trial `json:",omitempty"`
-	// AutoTrials are the settings of members that were measured for a model of several kinds.
+	// AutoTrials are the settings of members that were measured for a model of several kinds. Unfinished is set
+	// if Auto.Time or Run.Stop has ended that; Build of equal rows under the same name goes on from there.
 	AutoTrials []AutoTrial   `json:",omitempty"`
+	Unfinished bool          `json:",omitempty"`
 	Tree       *budget.Stats `json:",omitempty"` // budgeted trees
 	// Calibration turns the scores of a label model into probabilities; nil for fewer than
 	// labels.LeastCalibrationRows held-out rows with labels.

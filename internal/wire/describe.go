@@ -184,6 +184,7 @@ type IndexRecord struct {
 	LabelCurve     *lcif.Curve           `json:"label_curve,omitempty"`
 	TreeTrials     []budget.Trial        `json:"tree_trials,omitempty"`
 	AutoTrials     []index.AutoTrial     `json:"auto_trials,omitempty"`
+	Unfinished     bool                  `json:"unfinished,omitempty"`
 	Tree           *budget.Stats         `json:"tree,omitempty"`
 	Calibration    *labels.Calibration   `json:"calibration,omitempty"`
 	Neighbors      *index.NeighborReport `json:"neighbors,omitempty"`

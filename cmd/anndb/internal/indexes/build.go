@@ -145,7 +145,11 @@ func build(a *command.App, d *db.DB, coll, name string, o index.Options, setting
 	if err != nil {
 		return refused(o, err)
 	}
-	if a.Tuner.Closed.Load() {
+	switch {
+	case info.Unfinished:
+		a.Note("index %q has the best of what there was time to try: the same command, or one with more --time, "+
+			"goes on from there", name)
+	case a.Tuner.Closed.Load():
 		a.Note("tuning was interrupted: index %q has the best of the settings measured until then", name)
 	}
 	if noneBefore == nil && before.Kind != info.Kind {

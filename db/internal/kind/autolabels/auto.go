@@ -19,6 +19,7 @@ import (
 	"github.com/anndb/anndb/db/internal/kind/treeindex"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/vector"
 )
 
 // Name is the kind of models of several kinds.
@@ -46,6 +47,8 @@ type detail struct {
 	Deep int `json:",omitempty"`
 	// Cut is the least score of predicted labels, if the model has no calibration.
 	Cut float32 `json:",omitempty"`
+	// Earlier has the trials of a build that was cut short, in the first segment.
+	Earlier []earlier `json:",omitempty"`
 }
 
 // part is a member in a segment.
@@ -96,6 +99,11 @@ func (d *detail) Check(m *kind.Manifest, g *kind.Segment) error {
 	large := g.First == 0
 	if large && (len(d.Parts) == 0 || d.Deep < 1 || !(d.Cut >= 0 && d.Cut <= 1)) {
 		return errors.New("members")
+	}
+	for i := range d.Earlier {
+		if err := d.Earlier[i].check(); err != nil {
+			return err
+		}
 	}
 	for i := range d.Parts {
 		p := &d.Parts[i]
@@ -168,7 +176,7 @@ func member(m *kind.Manifest, name string) *kind.Manifest {
 }
 
 // arrayLabelRows is the number, in the section label-matrix, of the array with the training rows of each
-// label (codec/FORMAT.md). The others are those of LCIF.
+// label (codec/FORMAT.md). Those before are LCIF's.
 const arrayLabelRows = 3
 
 // learned is a segment that has been learned but not yet stored.
@@ -184,17 +192,21 @@ type learned struct {
 	cut         float32
 	trials      []index.AutoTrial
 	uses        string
+	unfinished  bool
+	earlier     []earlier   // of an unfinished build
+	scores      *vector.CSR // of these
 }
 
 // Describe sets the options and what was measured.
 func (l *learned) Describe(m *kind.Manifest) {
 	o := l.opts
 	m.Options, m.Uses, m.Info.AutoTrials, m.Info.Calibration = &o, l.uses, l.trials, l.calibration
+	m.Info.Unfinished = l.unfinished
 }
 
 // Emit writes the arrays of the members.
 func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
-	d := &detail{Deep: l.deep, Cut: l.cut}
+	d := &detail{Deep: l.deep, Cut: l.cut, Earlier: l.earlier}
 	for i, m := range l.models {
 		own := *g
 		m.built.Emit(w, &own)
@@ -211,6 +223,9 @@ func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
 	}
 	if l.rows != nil {
 		arrays.Field(w.Section(codec.KindLabelMatrix), arrayLabelRows, &l.rows)
+	}
+	if l.unfinished {
+		scoreArrays(w.Section(codec.KindLabelMatrix), l.scores)
 	}
 	g.Dead, g.Own = l.dead, d
 }

@@ -64,6 +64,12 @@ func document(rng *rand.Rand, form, i, topics int) db.Row {
 func library(t *testing.T, form, rows int) (*db.DB, *rand.Rand) {
 	t.Helper()
 	d := dbtest.OpenTemp(t, &db.Options{NoSync: true})
+	return d, fill(t, d, form, rows)
+}
+
+// fill adds a collection of so many documents.
+func fill(t *testing.T, d *db.DB, form, rows int) *rand.Rand {
+	t.Helper()
 	dbtest.Must(t, dbtest.Create(t.Context(), d, "docs", schemas[form]))
 	rng := rand.New(rand.NewPCG(3, uint64(form)))
 	var list []db.Row
@@ -71,7 +77,7 @@ func library(t *testing.T, form, rows int) (*db.DB, *rand.Rand) {
 		list = append(list, document(rng, form, i, 7))
 	}
 	dbtest.Must(t, dbtest.Put(d, "docs", list...))
-	return d, rng
+	return rng
 }
 
 // query returns the query that asks for the labels of a row.
@@ -465,6 +471,7 @@ func TestHostileManifest(t *testing.T) {
 		"weight":          func(_, m map[string]any) { m["Weights"] = []any{0, 0, 0, -1} },
 		"rows left out":   func(_, m map[string]any) { m["Dead"] = 1000 },
 		"deep":            func(d, _ map[string]any) { d["Deep"] = 0 },
+		"earlier trial":   func(d, _ map[string]any) { d["Earlier"] = []any{map[string]any{"Info": map[string]any{"Kind": "kd"}}} },
 		"falling curve": func(_, m map[string]any) {
 			m["Curves"].([]any)[1] = map[string]any{"x": []any{0, 1}, "y": []any{1, 0}}
 		},

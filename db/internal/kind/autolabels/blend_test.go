@@ -203,7 +203,7 @@ func TestTimeIsLeftForAllRows(t *testing.T) {
 	x := &tuner{start: time.Now(), folds: make([]labels.Fold, 1), opts: index.Auto{Time: 100 * time.Second}}
 	for _, k := range []string{"a", "b"} {
 		x.trials = append(x.trials, &trial{
-			info: index.AutoTrial{Kind: k}, scores: &vector.CSR{}, learning: 20 * time.Second,
+			info: index.AutoTrial{Kind: k}, scores: &vector.CSR{}, learning: 20 * time.Second, model: &learnedModel{},
 		})
 	}
 	if left := x.left(); left > 55*time.Second || left < 40*time.Second {
@@ -215,6 +215,10 @@ func TestTimeIsLeftForAllRows(t *testing.T) {
 	if left := x.left(); left < 80*time.Second {
 		t.Errorf("%v left, and none of the models can learn from all rows", left)
 	}
+	if x.trials[0].model = nil; x.left() > 0 {
+		t.Errorf("%v left, and a model of an earlier build has to learn from all rows", x.left())
+	}
+	x.trials[0].model = x.trials[1].model
 	if x.folds = make([]labels.Fold, 3); x.left() > 0 {
 		t.Errorf("%v left, and all models have to learn from all rows", x.left())
 	}

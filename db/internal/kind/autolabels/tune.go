@@ -51,13 +51,17 @@ type tuner struct {
 	deep            int
 	start           time.Time
 	trials          []*trial
-	failed          error // of the first trial that failed
+	earlier         []*trial // of a build that was cut short
+	unfinished      bool     // this build was cut short
+	failed          error    // of the first trial that failed
 }
 
 // trial is a setting of a member that has been measured on the held-out rows.
 type trial struct {
 	kind    kind.Kind
+	asked   string        // the setting before the tuner of the kind
 	options index.Options // in which nothing is left to a tuner
+	partly  bool          // the tuner of the kind was cut short
 	scores  *vector.CSR
 	info    index.AutoTrial
 	loss    float64 // squared error of the calibrated probabilities
@@ -195,6 +199,9 @@ func (t *tuner) prepare() error {
 	return nil
 }
 
+// dead returns the number of deleted rows.
+func (t *tuner) dead() int { return t.data.Rows.Rows() - len(t.data.Live) }
+
 // labelRows returns the number of rows of each label.
 func (t *tuner) labelRows() (rows []uint32) {
 	for l := range t.data.Sets.Labels() {
@@ -210,9 +217,13 @@ func (t *tuner) build(ctx context.Context) (*learned, error) {
 	if err := t.prepare(); err != nil {
 		return nil, err
 	}
+	if t.job.Latest(func(st kind.Source) error { return t.resume(ctx, st) }) != nil {
+		t.earlier = nil // damage of an index that is about to be replaced
+	}
 	err := t.job.Timer.Run("tune", func(func(int, int)) error {
 		for _, name := range t.members() {
 			if name == string(budget.AT) && len(t.best()) > 0 && t.left() < time.Since(t.start) {
+				t.unfinished = true
 				continue // the time is for learning what has been tried from all rows
 			}
 			if err := t.descend(ctx, t.candidate(name)); err != nil {
@@ -254,16 +265,19 @@ func (t *tuner) descend(ctx context.Context, c candidate) error {
 func (t *tuner) left() time.Duration {
 	left := t.opts.Time - t.opts.Time/20 - time.Since(t.start)
 	for _, best := range t.best() {
-		if !t.once() || left > best.learning {
+		if !t.once() || best.model == nil || left > best.learning {
 			left -= best.learning
 		}
 	}
 	return left
 }
 
-// best returns the best trial of each kind of member, in the order in which kinds were tried.
-func (t *tuner) best() (out []*trial) {
-	for _, x := range t.trials {
+// best returns the best trial of each kind of member.
+func (t *tuner) best() []*trial { return bestOf(t.trials) }
+
+// bestOf returns the best of each kind of some trials, in the order in which kinds were tried.
+func bestOf(trials []*trial) (out []*trial) {
+	for _, x := range trials {
 		i := slices.IndexFunc(out, func(y *trial) bool { return y.info.Kind == x.info.Kind })
 		switch {
 		case x.scores == nil:
@@ -287,7 +301,7 @@ func (t *tuner) value() (value float64) {
 // try measures a setting, unless the time is over or the build is told to stop. What does not suit the rows
 // is noted.
 func (t *tuner) try(ctx context.Context, o index.Options) (*trial, error) {
-	x := &trial{kind: memberKinds[o.Name()], options: o}
+	x := &trial{kind: memberKinds[o.Name()], asked: settingOf(o), options: o}
 	x.info = index.AutoTrial{Kind: o.Name()}
 	if need := t.memory(o); t.opts.Memory > 0 && need > t.opts.Memory {
 		x.info.Error = fmt.Sprintf("needs about %d KiB of memory", (need+1023)>>10)
@@ -296,10 +310,17 @@ func (t *tuner) try(ctx context.Context, o index.Options) (*trial, error) {
 		t.trials = append(t.trials, x)
 		return nil, nil
 	}
+	for _, y := range t.earlier {
+		if y.info.Kind == x.info.Kind && y.asked == x.asked {
+			t.trials = append(t.trials, y)
+			return y, nil
+		}
+	}
 	within, measured := ctx, len(t.best()) > 0
 	if measured {
 		left := t.left()
 		if left <= 0 || kind.Stopped(ctx) {
+			t.unfinished = true
 			return nil, nil
 		}
 		var end context.CancelFunc
@@ -310,6 +331,8 @@ func (t *tuner) try(ctx context.Context, o index.Options) (*trial, error) {
 	start := time.Now()
 	err := t.measure(within, x)
 	x.info.Seconds, x.info.Setting = time.Since(start).Seconds(), settingOf(x.options)
+	x.partly = untuned(o) && kind.Stopped(within)
+	t.unfinished = t.unfinished || x.partly || within.Err() != nil
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -475,8 +498,11 @@ func (t *tuner) choose() (*learned, error) {
 			Objective: t.opts.Objective, AllowEmpty: t.opts.AllowEmpty, Time: t.opts.Time, Memory: t.opts.Memory,
 			Seed: t.opts.Seed,
 		},
-		dead: t.data.Rows.Rows() - len(t.data.Live), deep: t.deep, rows: t.labelRows(),
+		dead: t.dead(), deep: t.deep, rows: t.labelRows(), unfinished: t.unfinished,
 		calibration: choice.calibration, cut: float32(choice.thresholds.Single),
+	}
+	if l.unfinished {
+		l.earlier, l.scores = t.keep()
 	}
 	for _, m := range choice.members() {
 		x := best[m]
@@ -512,13 +538,18 @@ func (t *tuner) finish(ctx context.Context, l *learned, report func(int, int)) e
 // add adds a member that has been learned.
 func (l *learned) add(m *learnedModel) {
 	l.models, l.uses = append(l.models, m), cmp.Or(l.uses, m.manifest.Uses)
-	switch o := m.options().(type) {
+	setMember(&l.opts, m.options())
+}
+
+// setMember sets the options of a member.
+func setMember(to *index.Auto, o index.Options) {
+	switch o := o.(type) {
 	case *index.LCIF:
-		l.opts.LCIF = o
+		to.LCIF = o
 	case *index.LabelTree:
-		l.opts.LabelTree = o
+		to.LabelTree = o
 	case *index.Trees:
-		l.opts.Trees = o
+		to.Trees = o
 	}
 }
 
@@ -527,7 +558,7 @@ func (t *tuner) again(ctx context.Context) (*learned, error) {
 	before := t.job.Before
 	d := before.Segments[0].Own.(*detail)
 	l := &learned{
-		opts: *optionsOf(before), dead: t.data.Rows.Rows() - len(t.data.Live), deep: d.Deep,
+		opts: *optionsOf(before), dead: t.dead(), deep: d.Deep,
 		calibration: t.renamed(before.Info.Calibration), cut: d.Cut, rows: t.labelRows(),
 	}
 	return l, t.job.Timer.Run("members", func(report func(int, int)) error {
