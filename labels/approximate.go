@@ -20,9 +20,6 @@ type ApproximateOptions struct {
 	// Workers is the number of goroutines, all processors when less than 1.
 	// The answer does not depend on it.
 	Workers int
-	// Target is the recall of complete lists on the sample at which refinement stops; 0.9 when
-	// zero. Refinement may end below it, after its last round.
-	Target float64
 	// Sample are the corpus rows whose exact lists are computed to measure the
 	// recall; nil draws 500. The lists have SampleK rows if that is more than k.
 	Sample  []int
@@ -66,7 +63,8 @@ const (
 	narrowCode, wideCode = 64, 128
 	// A round that inserts fewer rows than this into the average list is the last one.
 	standstill = 0.2
-	defaultAim = 0.9
+	// Refinement stops at this recall of complete lists on the sample, or below it after its last round.
+	targetRecall = 0.9
 )
 
 // ApproximateNeighbors computes approximately the k nearest corpus rows (squared Euclidean) of
@@ -85,8 +83,7 @@ const (
 // that the answer depends on the seed only.
 //
 // Cost: about n·(200 estimates + 60 exact distances) per round; len(Sample)·n reduced distances
-// for the sample. Memory: 12 bytes for each of n·k entries, 300 to 450 bytes per row, and a
-// byte copy of the rows where all coordinates are integers from 0 to 255.
+// for the sample. Memory: 12 bytes for each of n·k entries, and 300 to 450 bytes per row.
 //
 // Errors: ErrInput, also for a wrong number of reduced rows, a sample row that does not exist,
 // or at least 2³¹ rows; and the context's error.
@@ -113,9 +110,6 @@ func ApproximateNeighbors(ctx context.Context, corpus, reduced Rows, k int, o Ap
 		}
 	}
 	o.Workers = par.Workers(o.Workers)
-	if o.Target == 0 {
-		o.Target = defaultAim
-	}
 	if o.Sample == nil {
 		rng := rand.New(rand.NewPCG(o.Seed, 0x73616d706c65))
 		o.Sample = rng.Perm(n)[:min(n, sampleRows)]
@@ -204,8 +198,6 @@ func (g *graph) begin(ctx context.Context, trees int) {
 		g.joinEstimates(ctx)
 		g.step(1)
 	}
-	g.bytes = packBytes(ctx, g.n, g.rows.d, g.o.Workers,
-		func(p int, _ []float32) []float32 { return g.rows.row(int(g.order[p])) })
 	g.rescore(ctx)
 }
 
@@ -223,7 +215,7 @@ func (g *graph) refine(ctx context.Context, out *Approximation) (last bool) {
 		return true
 	}
 	out.Recall, out.HeadRecall = g.recall(out.Exact, g.k-1), g.recall(out.Exact, headRecall)
-	return out.Recall >= g.o.Target || float64(moved) < standstill*float64(g.n) || out.Rounds == exactRounds
+	return out.Recall >= targetRecall || float64(moved) < standstill*float64(g.n) || out.Rounds == exactRounds
 }
 
 // keep returns the number of rows that an exact round after others compares for each row. Where estimates

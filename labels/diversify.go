@@ -74,7 +74,6 @@ func Diversify(ctx context.Context, rows Rows, c Candidates, m, workers int) ([]
 		return nil, err
 	}
 	g := &thinning{rows: rows, n: n, m: m, workers: workers}
-	g.bytes = packBytes(ctx, n, rows.Dim(), workers, rows.Row)
 	first, err := g.pass(ctx, c)
 	if err != nil {
 		return nil, err
@@ -85,7 +84,6 @@ func Diversify(ctx context.Context, rows Rows, c Candidates, m, workers int) ([]
 // thinning is the state of one call of Diversify.
 type thinning struct {
 	rows    Rows
-	bytes   []uint8 // all rows, if all coordinates are bytes
 	n, m    int
 	workers int
 }
@@ -110,7 +108,7 @@ func (g *thinning) block(ctx context.Context, c Candidates, lo, hi int, out []ui
 	ptr, by := listing(c, g.n, lo, hi)
 	return par.Ranges(ctx, par.Work{N: hi - lo, Grain: 256, Workers: g.workers},
 		func() func(from, to int) error {
-			p := pruner{rows: g.rows, bytes: g.bytes, dim: g.rows.Dim()}
+			p := pruner{rows: g.rows, dim: g.rows.Dim()}
 			p.a, p.b = make([]float32, p.dim), make([]float32, p.dim)
 			return func(from, to int) error {
 				for j := from; j < to; j++ {
@@ -152,7 +150,6 @@ func listing(c Candidates, n, lo, hi int) (ptr, by []uint32) {
 // pruner is the scratch memory of one goroutine.
 type pruner struct {
 	rows  Rows
-	bytes []uint8
 	dim   int
 	a, b  []float32
 	edges []edge
@@ -161,10 +158,6 @@ type pruner struct {
 
 // distance returns the squared distance of two rows.
 func (p *pruner) distance(i, j uint32) float32 {
-	if p.bytes != nil {
-		return float32(vector.L2SquaredUint8(p.bytes[int(i)*p.dim:(int(i)+1)*p.dim],
-			p.bytes[int(j)*p.dim:(int(j)+1)*p.dim]))
-	}
 	return vector.L2Squared(p.rows.Row(int(i), p.a), p.rows.Row(int(j), p.b))
 }
 

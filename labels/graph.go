@@ -24,7 +24,6 @@ type graph struct {
 	leaf, pooled  int
 	o             ApproximateOptions
 	order, place  []uint32
-	bytes         []uint8 // rows by place, if all coordinates are bytes
 	norms         []float32
 	code          []byte // width bytes per row, by place, as vector.SketchScores reads them
 	width         int
@@ -243,11 +242,6 @@ func (g *graph) headOf(p uint32) []uint32 {
 	return g.head[at : at+g.depth+int(g.listed[p])]
 }
 
-// prefetchHead prefetches the head of a row.
-func (g *graph) prefetchHead(p uint32) {
-	vector.Prefetch(unsafe.Pointer(&g.head[int(p)*2*g.depth]), 8*g.depth)
-}
-
 // collect puts the neighbours of p's neighbours that are not in its pool, and the rows that
 // list p, into s.places. It omits pairs that an earlier round compared.
 func (g *graph) collect(s *scratch, p uint32) {
@@ -270,10 +264,7 @@ func (g *graph) collect(s *scratch, p uint32) {
 		m += int(isNew &^ uint32(*w>>at))
 		*w |= uint64(isNew) << at
 	}
-	for i, a := range own {
-		if i+prefetchAhead < len(own) {
-			g.prefetchHead(own[i+prefetchAhead] &^ fresh)
-		}
+	for _, a := range own {
 		take(a&^fresh, a>>31)
 		for _, b := range g.headOf(a &^ fresh) {
 			take(b&^fresh, (a|b)>>31)
@@ -327,35 +318,13 @@ func (g *graph) joinEstimates(ctx context.Context) {
 
 // distance returns the squared distance of the rows at two places.
 func (g *graph) distance(a, b uint32) float32 {
-	if d := g.rows.d; g.bytes != nil {
-		return float32(vector.L2SquaredUint8(g.bytes[int(a)*d:int(a+1)*d], g.bytes[int(b)*d:int(b+1)*d]))
-	}
 	return vector.L2Squared(g.rows.row(int(g.order[a])), g.rows.row(int(g.order[b])))
 }
-
-// prefetch prefetches the row at a place.
-func (g *graph) prefetch(p uint32) {
-	d := g.rows.d
-	if g.bytes != nil {
-		vector.Prefetch(unsafe.Pointer(&g.bytes[int(p)*d]), d)
-		return
-	}
-	vector.Prefetch(unsafe.Pointer(&g.rows.data[int(g.order[p])*d]), 4*d)
-}
-
-// prefetchAhead is the number of rows by which prefetching runs ahead.
-const prefetchAhead = 3
 
 // measure puts the exact distances of s.places from p into s.keys.
 func (g *graph) measure(s *scratch, p uint32) {
 	s.keys = s.keys[:0]
-	for _, b := range s.places[:min(prefetchAhead, len(s.places))] {
-		g.prefetch(b)
-	}
-	for j, b := range s.places {
-		if j+prefetchAhead < len(s.places) {
-			g.prefetch(s.places[j+prefetchAhead])
-		}
+	for _, b := range s.places {
 		s.keys = append(s.keys, key(g.distance(p, b), b|fresh))
 	}
 }
