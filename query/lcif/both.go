@@ -30,8 +30,7 @@ type BothNeighbors struct {
 // neighbours.
 const bothDepth = 100
 
-// Neighbors implements NeighborSource. Ties are ordered by row. Errors: those of both sources and of
-// View.Vector.
+// Neighbors implements NeighborSource. Ties are ordered by row. Errors: those of both sources.
 func (b *BothNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int,
 	dst []postings.Hit) (_ []postings.Hit, err error) {
 	depth, from := max(k, bothDepth), len(dst)
@@ -72,9 +71,7 @@ func (b *BothNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q Nei
 		case order > 0:
 			x = postings.Hit{Row: y.Row, Score: b.byFeatures(s, q, y.Row)}
 		case order < 0:
-			if y.Score, err = b.byVector(s, q, x.Row); err != nil {
-				return dst[:from], err
-			}
+			y.Score = b.byVector(s, q, x.Row)
 		}
 		dst = append(dst, postings.Hit{Row: x.Row, Score: (1-b.Weight)*x.Score + b.Weight*y.Score})
 	}
@@ -92,16 +89,16 @@ func (b *BothNeighbors) byFeatures(s *NeighborScratch, q NeighborQuery, row uint
 }
 
 // byVector returns the cosine of a row's vector with the query's, 0 if it is negative.
-func (b *BothNeighbors) byVector(s *NeighborScratch, q NeighborQuery, row uint32) (float64, error) {
+func (b *BothNeighbors) byVector(s *NeighborScratch, q NeighborQuery, row uint32) float64 {
 	if q.Vector == nil {
-		return 0, nil
+		return 0
 	}
-	x, err := b.View.Vector(row, s.row)
-	if x == nil || err != nil {
-		return 0, err
+	x := b.View.Vector(row, s.row)
+	if x == nil {
+		return 0
 	}
 	s.row = x
-	return Similarity(vector.CosineDistance(q.Vector, x)), nil
+	return Similarity(vector.CosineDistance(q.Vector, x))
 }
 
 // Among implements NeighborSource.

@@ -90,7 +90,7 @@ type CVOptions struct {
 	Neighbors NeighborSource
 	// Vector, if set, returns the vectors that rows have next to features (View.Vector), which Neighbors
 	// compares. With a VectorWeight above zero the inverted index finds neighbours, too (BothNeighbors).
-	Vector       func(row uint32, dst []float32) ([]float32, error)
+	Vector       func(row uint32, dst []float32) []float32
 	VectorWeight float64
 	// InstanceOnly omits counting feature–label pairs; only variant InstanceOnly can be tuned
 	// then.

@@ -24,15 +24,15 @@ func (s *NeighborScratch) setCoords(x vector.Sparse, dim int) error {
 }
 
 // vectorOf returns the vector of a training row, nil if there is none.
-func (s *NeighborScratch) vectorOf(v *View, row uint32) ([]float32, error) {
+func (s *NeighborScratch) vectorOf(v *View, row uint32) []float32 {
 	if v.Vector == nil {
-		return nil, nil
+		return nil
 	}
-	x, err := v.Vector(row, s.vector)
+	x := v.Vector(row, s.vector)
 	if x != nil {
 		s.vector = x
 	}
-	return x, err
+	return x
 }
 
 // Similarity converts a cosine distance to a similarity, 0 to 1.
@@ -88,9 +88,7 @@ func neighborLists(ctx context.Context, p *Part, units *vector.CSR,
 		return func(i int) (err error) {
 			q := NeighborQuery{Raw: row(p.Queries, i), Unit: units.Row(i)}
 			if p.Rows != nil {
-				if q.Vector, err = s.vectorOf(p.View, uint32(p.Rows[i])); err != nil {
-					return err
-				}
+				q.Vector = s.vectorOf(p.View, uint32(p.Rows[i]))
 			}
 			if q.Unit.Len() == 0 && q.Vector == nil {
 				return nil

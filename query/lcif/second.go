@@ -47,9 +47,9 @@ func (s *secondOrder) find(ctx context.Context, v *View, rows []near, scratch *N
 func (s *secondOrder) search(ctx context.Context, v *View, row uint32, scratch *NeighborScratch) (err error) {
 	raw := v.Row(row)
 	normalise(&s.unit, raw, v.Features, v.Keep)
-	x, err := scratch.vectorOf(v, row)
-	if err != nil || s.unit.Len() == 0 && x == nil {
-		return err
+	x := scratch.vectorOf(v, row)
+	if s.unit.Len() == 0 && x == nil {
+		return nil
 	}
 	q := NeighborQuery{raw, s.unit, x}
 	s.hits, err = v.Neighbors.Neighbors(ctx, scratch, q, secondNeighbors+1, s.hits[:0])

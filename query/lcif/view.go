@@ -75,7 +75,7 @@ type View struct {
 	Row func(row uint32) vector.Sparse
 	// Vector, if set, returns the vector of a training row that has features next to it, in the memory of dst,
 	// nil if it has none.
-	Vector func(row uint32, dst []float32) ([]float32, error)
+	Vector func(row uint32, dst []float32) []float32
 	// Powers holds S for one power; nil leaves only instance scores. For another power it is
 	// raised entry by entry, which is correct but slow.
 	Powers *labels.Powers

@@ -65,7 +65,7 @@ func newTrial(ctx context.Context, st kind.Source, t *training, base *query.View
 		tr.truth = append(tr.truth, truth[:min(len(truth), k)])
 	}
 	masked := tr.mask(base)
-	err = scanTruth(ctx, st, masked, query.QuerySet{Queries: tr.queries, Truth: tr.truth}, k)
+	err = scanTruth(ctx, masked, query.QuerySet{Queries: tr.queries, Truth: tr.truth}, k)
 	if err == nil {
 		tr.users, err = usersOf(ctx, st, masked, k)
 	}

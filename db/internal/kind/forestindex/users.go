@@ -2,7 +2,6 @@ package forestindex
 
 import (
 	"context"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -33,23 +32,21 @@ func usersOf(ctx context.Context, st kind.Source, v *query.View, k int) (set que
 		return set, nil
 	}
 	set = query.QuerySet{Queries: queries, Truth: make([][]uint32, len(queries))}
-	if err = scanTruth(ctx, st, v, set, k); err != nil {
+	if err = scanTruth(ctx, v, set, k); err != nil {
 		return query.QuerySet{}, fail.Wrapf(err, "queries of users")
 	}
 	return set, nil
 }
 
 // scanTruth finds the k nearest rows of each query of which fewer are known, by comparing with every row.
-func scanTruth(ctx context.Context, st kind.Source, v *query.View, set query.QuerySet, k int) error {
+func scanTruth(ctx context.Context, v *query.View, set query.QuerySet, k int) error {
 	w := par.Work{N: len(set.Queries), Workers: kind.WorkersOf(ctx)}
 	return par.Ranges(ctx, w, func() func(i, _ int) error {
 		s, p := query.NewSearcher(), query.Params{K: k, Method: query.Flat}
-		return func(i, _ int) (err error) {
+		return func(i, _ int) error {
 			if len(set.Truth[i]) >= k {
 				return nil
 			}
-			// Each goroutine needs a separate guard.
-			defer st.Guard(debug.SetPanicOnFault(true), &err)
 			near, _, err := s.Search(ctx, v, set.Queries[i], &p, nil)
 			set.Truth[i] = set.Truth[i][:0]
 			for _, x := range near {

@@ -3,7 +3,6 @@ package labeltreeindex
 import (
 	"context"
 	"math"
-	"runtime/debug"
 	"slices"
 
 	"github.com/anndb/anndb/db/internal/kind"
@@ -96,7 +95,6 @@ func (l *learned) encode(ctx context.Context, st kind.Source, data *labelled.Row
 		if base, err = st.Rows(ctx); err != nil {
 			return err
 		}
-		defer st.Guard(debug.SetPanicOnFault(true), &err)
 		vectorOf = vectorsOf(base)
 		l.fitVectors(base.Dim, data, vectorOf)
 	}

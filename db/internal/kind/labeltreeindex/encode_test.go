@@ -3,7 +3,6 @@ package labeltreeindex
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/kind"
-	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/db/internal/verified"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
@@ -29,8 +27,6 @@ type source struct {
 	checked []verified.Key
 }
 
-var errFault = errors.New("fault")
-
 func (s *source) Collection() *kind.Collection                                 { return &kind.Collection{Dim: 2} }
 func (s *source) Rows(context.Context) (*query.View, error)                    { return s.rows, nil }
 func (s *source) Damage(_ uint64, err error) error                             { return err }
@@ -46,25 +42,6 @@ func (s *source) Once(key verified.Key, _ int, check func() error) error {
 	}
 	s.checked = append(s.checked, key)
 	return check()
-}
-
-func (s *source) Guard(_ bool, err *error) {
-	if recover() != nil {
-		*err = errFault
-	}
-}
-
-// A fault while vectors are read ends a build.
-func TestEncodeReturnsFaults(t *testing.T) {
-	sets, err := labels.FromSets([][]uint32{{0}, {0}}, 1)
-	must(t, err)
-	data := &labelled.Rows{LabelledRows: kind.LabelledRows{
-		Rows: &vector.CSR{Ptr: []uint64{0, 0, 0}, Value: []float32{}, Cols: 2}, Sets: sets, Live: []int{0, 1},
-	}}
-	st := &source{rows: &query.View{Dim: 2}} // rows without memory
-	if err := new(learned).encode(t.Context(), st, data); !errors.Is(err, errFault) {
-		t.Fatal(err)
-	}
 }
 
 // The arrays of a model with a scale are checked once, though each generation decodes a scale of its own.

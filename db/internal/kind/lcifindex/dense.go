@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -110,7 +109,6 @@ func storedNeighbors(st kind.Source, name string, o *options) error {
 // nearest finds neighbors by the vectors of rows, nearest first by the collection's metric. Their
 // similarity is always the cosine.
 type nearest struct {
-	st     kind.Source
 	forest kind.Finder // nil for the exact scan
 	view   *query.View // of all rows
 	// withFeatures is set if rows have features next to the vectors: queries are compared by their Vector,
@@ -134,7 +132,7 @@ func denseNeighbors(ctx context.Context, st kind.Source, name string) (*nearest,
 	if err != nil {
 		return nil, err
 	}
-	out := &nearest{st: st, view: base}
+	out := &nearest{view: base}
 	if name == kind.ScanName {
 		return out, nil
 	}
@@ -167,7 +165,6 @@ func (n *nearest) each(
 	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int,
 	f func(f vector.Neighbor, similarity float64),
 ) (err error) {
-	defer n.st.Guard(debug.SetPanicOnFault(true), &err)
 	s.Stats = postings.Stats{}
 	x := q.Vector
 	if n.withFeatures && x == nil {
@@ -261,41 +258,21 @@ func (o *options) compareVectors(ctx context.Context, st kind.Source) error {
 	}
 	source.withFeatures = true
 	o.cv = lcif.CVOptions{
-		Neighbors: source, Vector: vectorOf(st, source.view), VectorWeight: o.VectorWeight,
+		Neighbors: source, Vector: vectorOf(source.view), VectorWeight: o.VectorWeight,
 	}
 	return nil
 }
 
 // vectorOf returns lcif.View.Vector of the rows of a view.
-func vectorOf(st kind.Source, of *query.View) func(row uint32, dst []float32) ([]float32, error) {
-	return func(row uint32, dst []float32) (x []float32, err error) {
-		defer st.Guard(debug.SetPanicOnFault(true), &err)
+func vectorOf(of *query.View) func(row uint32, dst []float32) []float32 {
+	return func(row uint32, dst []float32) []float32 {
 		if of.IsDeleted(row) {
-			return nil, nil
+			return nil
 		}
-		x = slices.Grow(dst[:0], of.Dim)[:of.Dim]
+		x := slices.Grow(dst[:0], of.Dim)[:of.Dim]
 		copy(x, of.Rows.Vector(int(row), x))
-		return x, nil
+		return x
 	}
-}
-
-// guarded finds neighbors among rows in the map, with a guard of its own for each search.
-type guarded struct {
-	st kind.Source
-	lcif.NeighborSource
-}
-
-// Among implements lcif.NeighborSource.
-func (g guarded) Among(rows *roaring.Bitmap) lcif.NeighborSource {
-	return guarded{g.st, g.NeighborSource.Among(rows)}
-}
-
-// Neighbors implements lcif.NeighborSource.
-func (g guarded) Neighbors(
-	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int, dst []postings.Hit,
-) (hits []postings.Hit, err error) {
-	defer g.st.Guard(debug.SetPanicOnFault(true), &err)
-	return g.NeighborSource.Neighbors(ctx, s, q, k, dst)
 }
 
 // denseCandidates returns the weightings to try in a dense collection. Scaled rows are always
@@ -321,6 +298,6 @@ func scaled(st kind.Source, base *query.View, data *labelled.Rows) weighted {
 		return kind.Listed(y)
 	})
 	return weighted{weight: labelled.WeightStandard, data: &own, scale: scale, cv: lcif.CVOptions{
-		Neighbors: guarded{st, &lcif.ScaledNeighbors{View: base, Scaling: scale}},
+		Neighbors: &lcif.ScaledNeighbors{View: base, Scaling: scale},
 	}}
 }

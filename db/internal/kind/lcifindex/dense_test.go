@@ -2,9 +2,12 @@ package lcifindex_test
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
+	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -84,5 +88,45 @@ func TestDenseNeighbors(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A file that is cut while a label model is built is an error, also on several goroutines, not the end of the
+// process.
+func TestCutWhileBuilt(t *testing.T) {
+	const dim = 64
+	path := filepath.Join(t.TempDir(), "cut.anndb")
+	d := dbtest.OpenAt(t, path, &db.Options{NoSync: true})
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "c", db.Schema{Dim: dim}))
+	rng := rand.New(rand.NewPCG(3, 3))
+	var rows []db.Row
+	for i := range 1025 { // labels are read up to the last report
+		x := make([]float32, dim)
+		for j := range x {
+			x[j] = float32(rng.NormFloat64())
+		}
+		rows = append(rows, db.Row{Key: fmt.Append(nil, i), Vector: x, Labels: []string{fmt.Sprint(i % 3)}})
+	}
+	dbtest.Must(t, dbtest.Put(d, "c", rows...))
+	whole, err := os.ReadFile(path)
+	dbtest.Must(t, err)
+	for _, c := range []struct {
+		o     index.Options
+		stage string
+		done  int
+	}{
+		{&index.LCIF{Weight: "none"}, "neighbours", 0}, {&index.LCIF{Weight: "standard"}, "neighbours", 0},
+		{&index.LabelTree{}, "read", 1024},
+	} {
+		cut := func(stage string, done, _ int) {
+			if stage == c.stage && done >= c.done {
+				dbtest.Must(t, os.Truncate(path, 2*layout.PageSize))
+			}
+		}
+		_, err := d.Collection("c").Build(t.Context(), "x", c.o, &db.Run{Workers: 2, Progress: cut})
+		if !errors.Is(err, db.ErrCorrupt) {
+			t.Errorf("%+v: %v", c.o, err)
+		}
+		dbtest.Must(t, os.WriteFile(path, whole, 0o600))
 	}
 }

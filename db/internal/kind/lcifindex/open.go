@@ -123,7 +123,7 @@ func (m *labelModel) addVectors(ctx context.Context, of *kind.Manifest) error {
 	if err != nil {
 		return fail.Wrapf(err, "index %q", of.Info.Name)
 	}
-	source.withFeatures, m.view.Vector = true, vectorOf(m.st, source.view)
+	source.withFeatures, m.view.Vector = true, vectorOf(source.view)
 	var found lcif.NeighborSource = source
 	if w := optionsOf(of).VectorWeight; w > 0 {
 		found = &lcif.BothNeighbors{Features: m.view.Neighbors, Vectors: source, Weight: w, View: m.view}
