@@ -39,6 +39,8 @@ type Series struct {
 	Group, Style string
 	Mark         Mark
 	Points       []Point
+	// Notes are texts next to points of lines.
+	Notes map[Point]string
 }
 
 // Chart is a picture of series over two axes.

@@ -159,6 +159,11 @@ func (d *drawing) series(s *drawn) {
 		d.path(line.String(), s.lines())
 	}
 	d.path(marks.String(), filled)
+	for _, p := range s.Points {
+		if note := s.Notes[p]; note != "" {
+			d.text(d.x.place(p.X)-4, d.y.place(p.Y)-6, textSize-2, "end", note)
+		}
+	}
 	d.WriteString("</g>\n")
 }
 

@@ -113,7 +113,7 @@ func TestRecall(t *testing.T) {
 
 func TestReliability(t *testing.T) {
 	plain := index.Info{Record: index.Record{Name: "plain"}}
-	if reliabilityOf("c", plain) != nil {
+	if reliabilityOf("c", calibrated([]index.Info{plain})) != nil {
 		t.Error("a chart without probabilities")
 	}
 	c := &labels.Calibration{}
@@ -121,10 +121,18 @@ func TestReliability(t *testing.T) {
 		c.Top.Add(0.25, false)
 	}
 	c.Top.Add(0.25, true)
-	chart := reliabilityOf("c", plain, index.Info{Record: index.Record{Name: "a", Calibration: c}})
-	want := plot.Series{Name: "a, error 0.000", Points: []plot.Point{{X: 0.25, Y: 0.25}}}
-	if len(chart.Series) != 2 || !cmp.Equal(chart.Series[1], want) {
-		t.Errorf("%+v", chart.Series)
+	models := calibrated([]index.Info{plain, {Record: index.Record{Name: "a", Calibration: c}}})
+	chart := reliabilityOf("c", models)
+	at := plot.Point{X: 0.25, Y: 0.25}
+	want := plot.Series{Name: "a", Points: []plot.Point{at}, Notes: map[plot.Point]string{at: "4"}}
+	if len(chart.Series) != 2 || !cmp.Equal(chart.Series[1], want) ||
+		chart.Title != "c: best labels, expected calibration error 0.000" {
+		t.Errorf("%+v", chart)
+	}
+	drawable(t, chart)
+	chart = reliabilityOf("c", append(models, models...))
+	if len(chart.Series) != 3 || chart.Series[2].Name != "a, expected error 0.000" || chart.Title != "c: best labels" {
+		t.Errorf("%+v", chart)
 	}
 	drawable(t, chart)
 }

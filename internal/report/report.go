@@ -141,7 +141,8 @@ func describe(ctx context.Context, c db.Collection, info db.CollectionInfo) (*co
 	if err != nil {
 		return out, err
 	}
-	for _, chart := range []*plot.Chart{recallOf(info.Name, list...), reliabilityOf(info.Name, list...), rows} {
+	reliability := reliabilityOf(info.Name+", held-out rows", calibrated(list))
+	for _, chart := range []*plot.Chart{recallOf(info.Name, list...), reliability, rows} {
 		picture, err := svg(chart)
 		if err != nil {
 			return out, err

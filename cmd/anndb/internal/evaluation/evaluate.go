@@ -23,14 +23,16 @@ type Evaluate struct {
 	Queries string `placeholder:"FILE" required:"" type:"path"`
 	Labels  string `placeholder:"PATH" type:"path"`
 
-	K                    int `short:"k" default:"10" want:"1"`
-	Index                []string
-	Recall               []float64 `want:"0.01 1"`
-	Method               []query.Method
-	Threads              int `default:"1" want:"1"`
-	Rounds               int `default:"3" want:"1"`
-	NoFlat               bool
-	AllMeasures          bool
+	K           int `short:"k" default:"10" want:"1"`
+	Index       []string
+	Recall      []float64 `want:"0.01 1"`
+	Method      []query.Method
+	Threads     int `default:"1" want:"1"`
+	Rounds      int `default:"3" want:"1"`
+	NoFlat      bool
+	AllMeasures bool
+	Reliability string `placeholder:"FILE" type:"path"`
+	command.ForceFlag
 	queries.SettingFlags `embed:"" group:"Settings of --method:"`
 	input.FileFlags      `embed:"" group:"Files of queries:"`
 }
@@ -53,8 +55,11 @@ func (c *Evaluate) Run(a *command.App) error {
 		if err != nil {
 			return err
 		}
-		if len(models) > 0 {
+		switch {
+		case len(models) > 0:
 			return c.labels(a, s, info, models)
+		case c.Reliability != "":
+			return command.Usagef("--reliability is for label models")
 		}
 		q, err := c.querySet(a, coll, info)
 		if err != nil {

@@ -2,6 +2,9 @@ package evaluation
 
 import (
 	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
@@ -9,6 +12,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/internal/report"
 	"github.com/anndb/anndb/internal/table"
 )
 
@@ -51,6 +55,16 @@ func (c *Evaluate) labels(a *command.App, s *db.Snapshot, info db.CollectionInfo
 	if len(c.Method) > 0 {
 		return command.Usagef("--method is for forests of dense collections, not for label models")
 	}
+	var mode fs.FileMode
+	if c.Reliability != "" {
+		err := c.Refuse([]string{c.Reliability}, c.Queries, c.Labels)
+		if err == nil {
+			mode, err = c.Allow(c.File, c.Reliability)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	q, err := input.ReadQueries(c.Queries, c.Labels, c.FileFlags, input.TargetOf(a, &info))
 	if err != nil {
 		return err
@@ -72,6 +86,11 @@ func (c *Evaluate) labels(a *command.App, s *db.Snapshot, info db.CollectionInfo
 		}
 		found = append(found, list...)
 	}
+	if c.Reliability != "" {
+		if err := c.draw(a, t, mode); err != nil {
+			return err
+		}
+	}
 	a.Title("rows: %d, labels: %d, %d of them unknown to the collection and so always missed; threads: %d",
 		len(q), len(t.names), t.unknown, c.Threads)
 	if a.People() {
@@ -82,6 +101,19 @@ func (c *Evaluate) labels(a *command.App, s *db.Snapshot, info db.CollectionInfo
 		shown.Add(m.model, m.name, m.value, m.zero)
 	}
 	return a.Print(shown)
+}
+
+// draw writes the reliability diagram.
+func (c *Evaluate) draw(a *command.App, t *labelTest, mode fs.FileMode) error {
+	rows := fmt.Sprintf("%s, %d rows of %s", c.Collection, len(t.q), filepath.Base(c.Queries))
+	picture, err := report.Reliability(rows, t.reliable...)
+	if err != nil {
+		return err
+	}
+	if picture == nil {
+		return command.Usagef("--reliability: no label model has probabilities")
+	}
+	return command.WriteFile(c.Reliability, mode, func(w io.Writer) error { _, err := w.Write(picture); return err })
 }
 
 // measure is a measure of one model.

@@ -10,6 +10,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/cmd/anndb/internal/queries"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/report"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
@@ -19,13 +20,15 @@ import (
 // macro averages and Hamming loss are over the labels that the tuner has, and
 // over those of the test rows that it cannot have.
 type labelTest struct {
-	info    db.CollectionInfo
-	noted   bool // unknown features were reported
-	more    bool // measures that people see on request
-	q       []input.Query
-	names   []string
-	unknown int // labels of test rows that no row of the collection has
-	truth   *labels.Matrix
+	info  db.CollectionInfo
+	noted bool // unknown features were reported
+	more  bool // measures that people see on request
+	// reliable has the models with probabilities that have been measured.
+	reliable []report.Reliable
+	q        []input.Query
+	names    []string
+	unknown  int // labels of test rows that no row of the collection has
+	truth    *labels.Matrix
 	// rows is the number of the collection's rows with each label, all that of its rows, without deleted ones.
 	rows []int
 	all  int

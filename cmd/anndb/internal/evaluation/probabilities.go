@@ -8,6 +8,7 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/cmd/anndb/internal/queries"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/report"
 	"github.com/anndb/anndb/labels"
 )
 
@@ -26,6 +27,7 @@ func (t *labelTest) probabilities(a *command.App, s *db.Snapshot, found [][]db.P
 	}
 	if known {
 		add("calibration error", top.Error(), nil)
+		t.reliable = append(t.reliable, report.Reliable{Model: asked.Index, Top: &top})
 	}
 	for _, recall := range c.Recall {
 		o := &db.PredictOptions{Index: asked.Index, Recall: recall}
