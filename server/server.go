@@ -43,7 +43,14 @@ type Options struct {
 	Handlers map[string]http.Handler
 	// Metrics appends further metrics to those of the server.
 	Metrics func(w io.Writer)
+	// Find resolves the names of files in place of those that New has, if it is set. The answer may have headers.
+	Find Find
+	// Failed is called with the error of each request that has failed, if it is set.
+	Failed func(r *http.Request, err error)
 }
+
+// Find returns the file with a name for a request.
+type Find func(w http.ResponseWriter, r *http.Request, name string) (*db.DB, error)
 
 // Server is an http.Handler of databases.
 type Server struct {
@@ -74,6 +81,9 @@ func New(files map[string]*db.DB, o *Options) *Server {
 	s.o.Timeout = cmp.Or(s.o.Timeout, time.Minute)
 	s.o.Stall = cmp.Or(s.o.Stall, 30*time.Second)
 	s.reads, s.changes = make(chan struct{}, s.o.MaxRequests), make(chan struct{}, s.o.MaxRequests)
+	if s.o.Find == nil {
+		s.o.Find = s.served
+	}
 	s.token = digest(s.o.Token)
 	var base context.Context
 	base, s.stop = context.WithCancel(context.Background())
@@ -353,12 +363,20 @@ func (c *call) find() error {
 	if name == "" {
 		return nil
 	}
-	c.file = c.s.files[name]
-	if c.file == nil {
-		return fmt.Errorf("%w: no file %q is served (GET /v1/files lists them)", db.ErrNotFound, name)
+	var err error
+	if c.file, err = c.s.o.Find(c, c.r, name); err != nil {
+		return err
 	}
 	c.coll = c.file.Collection(c.r.PathValue("collection"))
 	return nil
+}
+
+// served returns one of the files of New.
+func (s *Server) served(_ http.ResponseWriter, _ *http.Request, name string) (*db.DB, error) {
+	if d := s.files[name]; d != nil {
+		return d, nil
+	}
+	return nil, fmt.Errorf("%w: no file %q is served (GET /v1/files lists them)", db.ErrNotFound, name)
 }
 
 // fail answers with an error, or ends the connection if an answer has begun.
@@ -382,6 +400,9 @@ func (s *Server) record(c *call, pattern string, took time.Duration, fault any) 
 		status = 0 // what was begun did not end
 	}
 	s.metrics.count(pattern, c, status, took)
+	if c.err != nil && s.o.Failed != nil {
+		s.o.Failed(c.r, c.err)
+	}
 	level := slog.LevelDebug
 	gone := c.r.Context().Err() != nil && !c.s.ending.Load()
 	switch {

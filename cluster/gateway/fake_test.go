@@ -113,11 +113,11 @@ func (f *fake) newNode(shard string) *fakeNode {
 		f.t.Fatal(err)
 	}
 	n := &fakeNode{f: f, shard: shard, db: d, ended: make(chan struct{})}
-	find := func(s string) *db.DB {
+	find := func(_ http.ResponseWriter, _ *http.Request, s string) (*db.DB, error) {
 		if s == shard {
-			return d
+			return d, nil
 		}
-		return nil
+		return nil, wire.ErrUnavailable
 	}
 	files := server.New(map[string]*db.DB{shard: d}, &server.Options{
 		Logger: slog.New(slog.DiscardHandler),

@@ -46,13 +46,12 @@ type partHits struct {
 	Found  []group.Found `json:"found,omitempty"`
 }
 
-// PartHandler answers what gateways ask of the shards of a node. find returns the file of a shard, nil for one
-// that the node does not serve.
-func PartHandler(find func(shard string) *db.DB) server.Reply {
-	return func(_ http.ResponseWriter, r *http.Request) (any, error) {
-		d := find(r.PathValue("shard"))
-		if d == nil {
-			return nil, fmt.Errorf("%w: shard %q is not here", wire.ErrUnavailable, r.PathValue("shard"))
+// PartHandler answers what gateways ask of the shards of a node. find returns the file of a shard.
+func PartHandler(find server.Find) server.Reply {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
+		d, err := find(w, r, r.PathValue("shard"))
+		if err != nil {
+			return nil, err
 		}
 		return answerPart(r, d.Collection(r.PathValue("collection")))
 	}

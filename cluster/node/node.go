@@ -36,12 +36,11 @@ type Options struct {
 	// SnapshotMessages and SnapshotBytes are how long a log becomes before the shard gets a new snapshot,
 	// 100,000 messages and 256 MiB.
 	SnapshotMessages, SnapshotBytes uint64
-	// Handlers returns further routes of the server, which wait and fail as those of files do if their
-	// patterns have a part {shard}.
-	Handlers func(file func(shard string) *db.DB) map[string]http.Handler
+	// Handlers returns further routes of the server. find returns the file of a shard for a request.
+	Handlers func(find server.Find) map[string]http.Handler
 }
 
-// Node is a running node, and its http.Handler.
+// Node is a running node.
 type Node struct {
 	o       Options
 	c       *shardlog.Cluster
@@ -81,7 +80,8 @@ func Start(ctx context.Context, c *shardlog.Cluster, o *Options) (*Node, error) 
 		return nil, err
 	}
 	n.server = server.New(nil, &server.Options{
-		Token: o.Token, Logger: n.o.Logger, Handlers: n.handlers(), Metrics: n.metrics,
+		Token: o.Token, Logger: n.o.Logger, Handlers: n.handlers(), Metrics: n.metrics, Find: n.file,
+		Failed: n.failed, MaxRequests: maxRequests,
 	})
 	n.ctx, n.stop = context.WithCancel(context.WithoutCancel(ctx))
 	n.assign(&m)
@@ -97,6 +97,9 @@ func Start(ctx context.Context, c *shardlog.Cluster, o *Options) (*Node, error) 
 	n.work.Go(n.announce)
 	return n, nil
 }
+
+// maxRequests is the number of requests at the same time: gateways have their own limits, and some wait for the log.
+const maxRequests = 1024
 
 // identity is the file node.json of a folder.
 type identity struct {
@@ -163,6 +166,7 @@ func (n *Node) clean() {
 // Close ends the node and closes its files.
 func (n *Node) Close() {
 	n.stop()
+	_ = n.server.Shutdown(n.ctx) // at once
 	n.work.Wait()
 }
 
@@ -283,14 +287,4 @@ func (n *Node) reader(shard string) *replica {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return cmp.Or(n.replicas[shard], n.leaving[shard])
-}
-
-// File returns the open file of a shard that the node serves, nil if it serves none.
-func (n *Node) File(shard string) *db.DB {
-	if r := n.reader(shard); r != nil {
-		if o, err := r.serving(); err == nil {
-			return o.file
-		}
-	}
-	return nil
 }

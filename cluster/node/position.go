@@ -12,7 +12,6 @@ import (
 	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/wire"
-	"github.com/anndb/anndb/server"
 )
 
 // hidden is the collection of a shard's file in which the node keeps what belongs to the state of the shard:
@@ -71,34 +70,26 @@ func (r *replica) openFile(ctx context.Context) error {
 		return fmt.Errorf("%w: %s is of cluster %s, not %s (move it away)", shardlog.ErrCluster, r.path(),
 			o.at.Cluster, r.n.cluster)
 	}
-	o.server = server.New(map[string]*db.DB{r.id: file}, &server.Options{Token: r.n.o.Token, Logger: r.logger})
 	r.change(func() { r.open, r.newest = o, nil })
 	return nil
 }
 
 // load reads the position and the refused messages.
 func (o *opened) load() error {
-	row, err := o.file.Collection(hidden).Get([]byte(keyPosition))
-	if err != nil {
+	coll := o.file.Collection(hidden)
+	if err := read(coll, []byte(keyPosition), &o.at); err != nil {
 		return err
 	}
-	if err := wire.Unmarshal(row.Payload, &o.at); err != nil {
-		return err
-	}
-	for key, err := range o.file.Collection(hidden).Keys([]byte(keyRefused), nil) {
+	for key, err := range coll.Keys([]byte(keyRefused), nil) {
 		if err != nil {
 			return err
 		}
-		row, err := o.file.Collection(hidden).Get(key)
-		if err != nil {
-			return err
-		}
-		e := &wire.Error{}
 		sequence, err := strconv.ParseUint(string(bytes.TrimPrefix(key, []byte(keyRefused))), 16, 64)
 		if err != nil {
 			return err
 		}
-		if err := wire.Unmarshal(row.Payload, e); err != nil {
+		e := &wire.Error{}
+		if err := read(coll, key, e); err != nil {
 			return err
 		}
 		o.refused[sequence] = e

@@ -15,7 +15,6 @@ import (
 	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/wire"
-	"github.com/anndb/anndb/server"
 )
 
 // duty is what a replica is for.
@@ -61,9 +60,8 @@ type replica struct {
 
 // opened is an open file.
 type opened struct {
-	file   *db.DB
-	server *server.Server
-	at     position
+	file *db.DB
+	at   position
 	// refused are the messages that changed nothing, with their errors, of the last refusedWindow.
 	refused map[uint64]*wire.Error
 }

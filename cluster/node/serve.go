@@ -1,9 +1,8 @@
 package node
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/anndb/anndb/cluster/shardlog"
@@ -31,107 +29,40 @@ type Applied struct {
 	Error    *wire.Error `json:"error,omitempty"`
 }
 
-// Serve serves HTTP at a listener until Close.
-func (n *Node) Serve(l net.Listener) error {
-	s := &http.Server{Handler: n, ReadHeaderTimeout: timeout}
-	stop := context.AfterFunc(n.ctx, func() { _ = s.Close() })
-	defer stop()
-	return s.Serve(l)
-}
+// Serve serves HTTP at a listener until Close, and then returns http.ErrServerClosed.
+func (n *Node) Serve(l net.Listener) error { return n.server.Serve(l) }
 
 // handlers returns the routes of a node besides those of files.
 func (n *Node) handlers() map[string]http.Handler {
-	out := map[string]http.Handler{}
-	if n.o.Handlers != nil {
-		for pattern, h := range n.o.Handlers(n.File) {
-			out[pattern] = n.gated(h)
-		}
+	out := map[string]http.Handler{
+		"GET /cluster/applied":   server.Reply(n.applied),
+		"GET /cluster/built":     server.Reply(n.built),
+		"POST /cluster/snapshot": server.Reply(n.snapshot),
+		"GET /cluster/status": server.Reply(func(http.ResponseWriter, *http.Request) (any, error) {
+			return n.info(), nil
+		}),
+		"GET /readyz": server.Reply(n.ready),
+		"GET /v1/files": server.Reply(func(http.ResponseWriter, *http.Request) (any, error) {
+			return wire.Files{Files: slices.Sorted(maps.Keys(n.info().Shards))}, nil
+		}),
 	}
-	out["GET /cluster/applied"] = server.Reply(n.applied)
-	out["GET /cluster/status"] = server.Reply(func(http.ResponseWriter, *http.Request) (any, error) {
-		return n.info(), nil
-	})
-	out["GET /cluster/built"] = server.Reply(n.built)
-	out["POST /cluster/snapshot"] = server.Reply(n.snapshot)
-	out["GET /readyz"] = server.Reply(n.ready)
-	out["GET /v1/files"] = server.Reply(func(http.ResponseWriter, *http.Request) (any, error) {
-		files := wire.Files{Files: []string{}}
-		for id := range n.info().Shards {
-			files.Files = append(files.Files, id)
-		}
-		slices.Sort(files.Files)
-		return files, nil
-	})
+	if n.o.Handlers != nil {
+		maps.Copy(out, n.o.Handlers(n.find))
+	}
 	return out
 }
 
-// fail answers with an error.
-func fail(w http.ResponseWriter, r *http.Request, err error) {
-	server.Reply(func(http.ResponseWriter, *http.Request) (any, error) { return nil, err }).ServeHTTP(w, r)
-}
-
-// ServeHTTP answers requests about the files of shards by their servers, and all others.
-func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	rest, ok := strings.CutPrefix(r.URL.Path, "/v1/files/")
-	if !ok || !n.admits(r) {
-		n.server.ServeHTTP(w, r)
-		return
-	}
-	shard, _, _ := strings.Cut(rest, "/")
+// file returns the file of a shard for a request that reads it.
+func (n *Node) file(w http.ResponseWriter, r *http.Request, shard string) (*db.DB, error) {
 	if !server.Reads(r) {
-		fail(w, r, fmt.Errorf("%w: %s: a node is changed by the log of its shard (ask a gateway)", wire.ErrMethod,
-			r.Method))
-		return
+		return nil, fmt.Errorf("%w: %s: a node is changed by the log of its shard (ask a gateway)", wire.ErrMethod,
+			r.Method)
 	}
-	o, err := n.gate(w, r, shard)
-	if err != nil {
-		fail(w, r, err)
-		return
-	}
-	o.server.ServeHTTP(answering{w, n.reader(shard)}, r)
+	return n.find(w, r, shard)
 }
 
-// answering is an answer from a file, which is replaced if the answer is that it is damaged.
-type answering struct {
-	http.ResponseWriter
-	r *replica
-}
-
-func (w answering) Write(b []byte) (int, error) {
-	if w.r != nil && bytes.HasPrefix(b, []byte(`{"error":{"code":"corrupt"`)) { // no row begins so
-		w.r.mu.Lock()
-		if w.r.stop != nil {
-			w.r.stop(fmt.Errorf("%w: found by a read: %.400s", db.ErrCorrupt, b))
-		}
-		w.r.mu.Unlock()
-	}
-	return w.ResponseWriter.Write(b)
-}
-
-func (w answering) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// admits reports whether a request has the token; the server answers to others.
-func (n *Node) admits(r *http.Request) bool {
-	sent := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return n.o.Token == "" || subtle.ConstantTimeCompare([]byte(sent), []byte(n.o.Token)) == 1
-}
-
-// gated returns a handler whose requests about a shard wait and fail as those about its file do.
-func (n *Node) gated(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if shard := r.PathValue("shard"); shard != "" {
-			if _, err := n.gate(w, r, shard); err != nil {
-				fail(w, r, err)
-				return
-			}
-			w = answering{w, n.reader(shard)}
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
-// gate waits until a shard has applied what a request wants to see, and returns its file.
-func (n *Node) gate(w http.ResponseWriter, r *http.Request, shard string) (*opened, error) {
+// find returns the file of a shard once it has applied what a request wants to see.
+func (n *Node) find(w http.ResponseWriter, r *http.Request, shard string) (*db.DB, error) {
 	sequences, err := ParseSequences(r.Header.Get(SequenceHeader))
 	if err != nil {
 		return nil, err
@@ -141,19 +72,19 @@ func (n *Node) gate(w http.ResponseWriter, r *http.Request, shard string) (*open
 	defer cancel()
 	rep := n.reader(shard)
 	if rep == nil {
-		return nil, fmt.Errorf("%w: shard %.40q is not on node %s", wire.ErrUnavailable, shard, n.o.ID)
+		return nil, n.unknown(shard)
 	}
-	var o *opened
+	var file *db.DB
 	var seen position
 	err = rep.wait(ctx, func() (bool, error) {
-		var err error
-		if o, err = rep.servingLocked(); errors.Is(err, errBetween) {
+		o, err := rep.servingLocked()
+		if errors.Is(err, errBetween) {
 			return false, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		seen = o.at
+		file, seen = o.file, o.at
 		return seen.Epoch > log.Epoch && log.Epoch > 0 || seen.Epoch >= log.Epoch && seen.Sequence >= least, nil
 	})
 	if err != nil && r.Context().Err() == nil && ctx.Err() != nil {
@@ -163,7 +94,25 @@ func (n *Node) gate(w http.ResponseWriter, r *http.Request, shard string) (*open
 	if err == nil {
 		w.Header().Set(SequenceHeader, Sequences{Log{shard, seen.Epoch}: seen.Sequence}.String())
 	}
-	return o, err
+	return file, err
+}
+
+// failed has a file replaced if an answer from it is that it is damaged.
+func (n *Node) failed(r *http.Request, err error) {
+	rep := n.reader(cmp.Or(r.PathValue("file"), r.PathValue("shard")))
+	if rep == nil || !errors.Is(err, db.ErrCorrupt) {
+		return
+	}
+	rep.mu.Lock()
+	defer rep.mu.Unlock()
+	if rep.stop != nil {
+		rep.stop(fmt.Errorf("found by a read: %w", err))
+	}
+}
+
+// unknown is the error of a request about a shard that the node does not have.
+func (n *Node) unknown(shard string) error {
+	return fmt.Errorf("%w: shard %.40q is not on node %s", wire.ErrUnavailable, shard, n.o.ID)
 }
 
 // question is a request about a message of a shard.
@@ -173,12 +122,21 @@ type question struct {
 	epoch    string // of the log that is meant; "" is the present one
 }
 
+// named returns the replica that a request names.
+func (n *Node) named(r *http.Request) (*replica, error) {
+	shard := r.URL.Query().Get("shard")
+	if rep := n.replica(shard); rep != nil {
+		return rep, nil
+	}
+	return nil, n.unknown(shard)
+}
+
 // about returns the question of a request.
 func (n *Node) about(r *http.Request) (q question, err error) {
 	values := r.URL.Query()
 	q.epoch = values.Get("epoch")
-	if q.replica = n.replica(values.Get("shard")); q.replica == nil {
-		return q, fmt.Errorf("%w: shard %.40q is not on node %s", wire.ErrUnavailable, values.Get("shard"), n.o.ID)
+	if q.replica, err = n.named(r); err != nil {
+		return q, err
 	}
 	if q.sequence, err = strconv.ParseUint(values.Get("sequence"), 10, 64); err != nil {
 		err = fmt.Errorf("%w: sequence=%.40q, want a number", db.ErrInvalid, values.Get("sequence"))
@@ -277,13 +235,10 @@ func (n *Node) metrics(w io.Writer) {
 
 // snapshot stores one now.
 func (n *Node) snapshot(_ http.ResponseWriter, r *http.Request) (any, error) {
-	rep := n.replica(r.URL.Query().Get("shard"))
-	if rep == nil {
-		return nil, fmt.Errorf("%w: shard %.40q is not on node %s", wire.ErrUnavailable,
-			r.URL.Query().Get("shard"), n.o.ID)
-	}
-	if err := rep.takeSnapshot(n.ctx); err != nil { // also if the request ends
+	rep, err := n.named(r)
+	if err != nil {
 		return nil, err
 	}
-	return rep.state(), nil
+	err = rep.takeSnapshot(n.ctx) // also if the request ends
+	return rep.state(), err
 }

@@ -26,7 +26,6 @@ import (
 	"github.com/anndb/anndb/cluster/gateway"
 	"github.com/anndb/anndb/cluster/node"
 	"github.com/anndb/anndb/cluster/shardlog"
-	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/wire"
 	"github.com/anndb/anndb/server"
 )
@@ -222,8 +221,8 @@ func (c *nodeCmd) Run(a *app, log *shardlog.Cluster) error {
 	}
 	n, err := node.Start(a.ctx, log, &node.Options{
 		ID: c.ID, Folder: c.Folder, Address: c.Address, Token: a.Token, HTTP: caller, Logger: a.log,
-		Handlers: func(file func(string) *db.DB) map[string]http.Handler {
-			return map[string]http.Handler{gateway.PartPattern: gateway.PartHandler(file)}
+		Handlers: func(find server.Find) map[string]http.Handler {
+			return map[string]http.Handler{gateway.PartPattern: gateway.PartHandler(find)}
 		},
 	})
 	if err != nil {
