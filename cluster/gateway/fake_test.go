@@ -237,14 +237,15 @@ func (n *fakeNode) apply(ctx context.Context, m *shardlog.Message, out *node.App
 		return err
 	case m.Drop != "":
 		return n.db.Drop(ctx, m.Drop)
-	case m.Build != nil:
+	case m.Build.Drop:
+		return n.db.Collection(m.Build.Collection).DropIndex(ctx, m.Build.Index)
+	default:
 		o, err := m.Build.Get()
 		if err == nil {
 			_, err = n.db.Collection(m.Build.Collection).Build(ctx, m.Build.Index, o, nil)
 		}
 		return err
 	}
-	return n.db.Collection(m.DropIndex.Collection).DropIndex(ctx, m.DropIndex.Index)
 }
 
 // Map, Nodes, Publish, Find and MaxMessage are those of gateway.Cluster.

@@ -385,7 +385,7 @@ func (c *call) everywhere(m *shardlog.Message, had error) error {
 			if err == nil {
 				_, err = c.applied(s, n)
 			}
-			if err == nil && (m.Build != nil || m.DropIndex != nil) {
+			if err == nil && m.Build != nil {
 				if _, err = c.majority(s, n, "/cluster/built"); err != nil {
 					err = fmt.Errorf("shard %s: %w", s.ID, err)
 				}
@@ -468,6 +468,6 @@ func (c *call) build() (any, error) {
 }
 
 func (c *call) dropIndex() (any, error) {
-	m := &shardlog.Message{DropIndex: &shardlog.Build{Collection: c.name(), Index: c.r.PathValue("index")}}
-	return nil, c.everywhere(m, db.ErrNotFound)
+	drop := &shardlog.Build{Collection: c.name(), Index: c.r.PathValue("index"), Drop: true}
+	return nil, c.everywhere(&shardlog.Message{Build: drop}, db.ErrNotFound)
 }

@@ -120,30 +120,40 @@ func (b *batch) store(tx *db.Tx) error {
 		if err := put(tx, string(refusedKey(sequence)), wire.NewError(err)); err != nil {
 			return err
 		}
-		for old := range b.o.refused {
-			if old+refusedWindow < sequence {
-				if err := tx.Collection(hidden).Delete(refusedKey(old)); err != nil {
-					return err
-				}
-			}
+	}
+	for _, sequence := range b.forgotten() {
+		if err := tx.Collection(hidden).Delete(refusedKey(sequence)); err != nil {
+			return err
 		}
 	}
 	return put(tx, keyPosition, b.next)
 }
 
+// forgotten returns the refused entries that need not be remembered any more, if there are other ones.
+func (b *batch) forgotten() (old []uint64) {
+	if len(b.refused) == 0 {
+		return nil
+	}
+	for sequence := range b.o.refused {
+		if sequence+refusedWindow < b.next.Sequence {
+			old = append(old, sequence)
+		}
+	}
+	return old
+}
+
 // done shows what has been committed.
 func (b *batch) done() {
+	forgotten := b.forgotten()
 	b.r.change(func() {
 		b.o.at, b.r.err = b.next, nil
+		for _, sequence := range forgotten {
+			delete(b.o.refused, sequence)
+		}
 		for i := range b.entries {
 			sequence := b.entries[i].Sequence
 			if err := b.refused[i]; err != nil {
 				b.o.refused[sequence] = wire.NewError(err)
-				for old := range b.o.refused {
-					if old+refusedWindow < sequence {
-						delete(b.o.refused, old)
-					}
-				}
 			}
 			b.r.results[sequence] = b.results[i]
 			delete(b.r.results, sequence-resultWindow)
@@ -313,35 +323,25 @@ func (b *batch) intend(ctx context.Context, e *shardlog.Entry) error {
 	if b.o.at.Intent == e.Sequence {
 		return nil
 	}
-	name := ""
+	name := e.Drop
 	switch {
 	case e.Create != nil:
 		name = e.Create.Name
-		if _, err := b.o.file.Collection(name).Info(); err == nil {
-			return fmt.Errorf("%w: collection %q", db.ErrExists, name)
-		}
-	case e.Drop != "":
-		name = e.Drop
-	case e.Schema != nil:
-		name = e.Schema.Name
 	case e.Build != nil:
 		name = e.Build.Collection
-	case e.DropIndex != nil:
-		name = e.DropIndex.Collection
-	default:
-		return fmt.Errorf("%w: an empty message", db.ErrInvalid)
 	}
-	if strings.HasPrefix(name, ".") {
-		return fmt.Errorf("%w: the name %q of a collection begins with a dot", db.ErrInvalid, name)
-	}
-	if e.Create == nil {
-		if _, err := b.o.file.Collection(name).Info(); err != nil {
-			return err
-		}
+	_, err := b.o.file.Collection(name).Info()
+	switch {
+	case name == "" || strings.HasPrefix(name, "."):
+		return fmt.Errorf("%w: the name %q of a collection is empty or begins with a dot", db.ErrInvalid, name)
+	case e.Create != nil && err == nil:
+		return fmt.Errorf("%w: collection %q", db.ErrExists, name)
+	case e.Create == nil && err != nil:
+		return err
 	}
 	at := b.o.at
 	at.Intent = e.Sequence
-	err := b.o.file.Update(ctx, func(tx *db.Tx) error { return put(tx, keyPosition, at) })
+	err = b.o.file.Update(ctx, func(tx *db.Tx) error { return put(tx, keyPosition, at) })
 	if err == nil {
 		b.r.change(func() { b.o.at = at })
 	}
@@ -368,34 +368,21 @@ func (b *batch) restructure(ctx context.Context, e *shardlog.Entry) (extra func(
 			err = nil
 		}
 		return func(tx *db.Tx) error { return b.forget(tx, e.Drop) }, err
-	case e.Schema != nil:
-		schema, err := e.Schema.Schema.Get()
+	}
+	key := keyIndex + indexKey(e.Build)
+	if e.Build.Drop {
+		has, err := file.Collection(hidden).Has([]byte(key))
+		if err == nil && !has && e.Build.Index != "auto" {
+			err = fmt.Errorf("%w: collection %q has no index %q", db.ErrNotFound, e.Build.Collection, e.Build.Index)
+		}
 		if err != nil {
 			return nil, err
 		}
-		return extra, file.Collection(e.Schema.Name).SetSchema(ctx, schema, nil)
-	case e.Build != nil:
-		if _, err := e.Build.Get(); err != nil {
-			return nil, err
-		}
-		b.wakes = true
-		return func(tx *db.Tx) error {
-			return put(tx, keyIndex+indexKey(e.Build), wanted{Sequence: e.Sequence, Build: *e.Build})
-		}, nil
-	}
-	key := indexKey(e.DropIndex)
-	has, err := file.Collection(hidden).Has([]byte(keyIndex + key))
-	if err != nil {
+	} else if _, err := e.Build.Get(); err != nil {
 		return nil, err
 	}
-	if !has && e.DropIndex.Index != "auto" {
-		return nil, fmt.Errorf("%w: collection %q has no index %q", db.ErrNotFound, e.DropIndex.Collection,
-			e.DropIndex.Index)
-	}
 	b.wakes = true
-	return func(tx *db.Tx) error {
-		return put(tx, keyIndex+key, wanted{Sequence: e.Sequence, Build: *e.DropIndex, Drop: true})
-	}, nil
+	return func(tx *db.Tx) error { return put(tx, key, wanted{e.Sequence, *e.Build}) }, nil
 }
 
 // forget removes what is wanted of the indexes of a collection.

@@ -17,7 +17,6 @@ import (
 type wanted struct {
 	Sequence uint64         `json:"sequence"` // of the message that wants it
 	Build    shardlog.Build `json:"build"`
-	Drop     bool           `json:"drop,omitempty"`
 }
 
 // built is the row of what has been done.
@@ -84,7 +83,7 @@ func (r *replica) nextIndex(ctx context.Context, o *opened) error {
 		if err := o.file.Update(ctx, func(tx *db.Tx) error { return put(tx, string(done), has) }); err != nil {
 			return err
 		}
-		if !want.Drop && has.Error == nil {
+		if !want.Build.Drop && has.Error == nil {
 			r.change(func() { r.indexed = true })
 		}
 	}
@@ -94,7 +93,7 @@ func (r *replica) nextIndex(ctx context.Context, o *opened) error {
 // make builds or drops an index.
 func (r *replica) make(ctx context.Context, file *db.DB, want *wanted) error {
 	coll := file.Collection(want.Build.Collection)
-	if want.Drop {
+	if want.Build.Drop {
 		err := coll.DropIndex(ctx, want.Build.Index)
 		if errors.Is(err, db.ErrNotFound) {
 			err = nil

@@ -405,8 +405,6 @@ func TestApply(t *testing.T) {
 	do(&shardlog.Message{}, db.ErrInvalid)
 	do(&shardlog.Message{Create: &wire.NewCollection{Name: "d", Schema: wire.Schema{Dim: -2}}}, db.ErrInvalid)
 	do(&shardlog.Message{Create: &wire.NewCollection{Name: "d", Schema: wire.Schema{Dim: 1}}}, nil)
-	do(&shardlog.Message{Schema: &wire.NewCollection{Name: "d", Schema: wire.Schema{Dim: 1,
-		Meta: map[string]string{"a": "b"}}}}, nil)
 	do(&shardlog.Message{Drop: "d"}, nil)
 	do(transaction(wire.Operation{Op: wire.Delete, Collection: "c", Key: wire.Key{Text: "b"}}), nil)
 	want := map[string]string{"a": "[7 8]"}
@@ -438,7 +436,7 @@ func TestApply(t *testing.T) {
 		}
 	}
 	indexes(1)
-	do(&shardlog.Message{DropIndex: build}, nil)
+	do(&shardlog.Message{Build: &shardlog.Build{Collection: "c", Index: "i", Drop: true}}, nil)
 	indexes(0)
 	url := "http://" + ns.list["n0"].o.Address
 	for _, path := range []string{"transactions", "collections/c/indexes/search"} {

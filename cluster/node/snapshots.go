@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/anndb/anndb/cluster/shardlog"
@@ -196,29 +195,22 @@ func (r *replica) takeSnapshot(ctx context.Context) error {
 		return fmt.Errorf("%w: a snapshot of shard %s is being stored", wire.ErrBusy, r.id)
 	}
 	defer r.snapshotting.Unlock()
-	r.applying.Lock()
-	begun := sync.OnceFunc(r.applying.Unlock)
-	defer begun()
-	o, err := r.serving()
+	r.mu.Lock()
+	o, err := r.servingLocked()
+	s, indexed := r.duty.shard, r.indexed
 	if err != nil {
+		r.mu.Unlock()
 		return err
 	}
-	r.mu.Lock()
-	s := r.duty.shard
-	at := o.at
-	indexed := r.indexed
+	// Messages that are applied before the backup begins are in it as well, with its position.
+	snapshot := shardlog.Snapshot{Shard: s.ID, Epoch: o.at.Epoch, Sequence: o.at.Sequence}
 	r.indexed = false
 	r.mu.Unlock()
 	read, write := io.Pipe()
 	r.n.work.Go(func() {
-		_, err := o.file.Backup(ctx, writerFunc(func(p []byte) (int, error) {
-			begun() // the state of the file is held now, and messages can be applied
-			return write.Write(p)
-		}))
-		begun()
+		_, err := o.file.Backup(ctx, write)
 		_ = write.CloseWithError(err)
 	})
-	snapshot := shardlog.Snapshot{Shard: s.ID, Epoch: at.Epoch, Sequence: at.Sequence}
 	err = r.n.c.PutSnapshot(ctx, &snapshot, read)
 	_ = read.CloseWithError(err)
 	if err != nil {
@@ -226,14 +218,9 @@ func (r *replica) takeSnapshot(ctx context.Context) error {
 		return err
 	}
 	r.change(func() { r.newest = &snapshot })
-	r.logger.Info("snapshot", "sequence", at.Sequence)
+	r.logger.Info("snapshot", "sequence", snapshot.Sequence)
 	return r.cut(ctx, &s)
 }
-
-// writerFunc is an io.Writer.
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // cut deletes all snapshots of a shard but the newest two of the epoch, and what they make unnecessary: the
 // messages that are in both, and the log before.

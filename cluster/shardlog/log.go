@@ -109,8 +109,9 @@ func (c *Cluster) Publish(ctx context.Context, s *Shard, id string, m *Message) 
 	// Without a leader nobody takes the message, and nobody answers here.
 	limited, stop := context.WithTimeout(ctx, ackTime/4)
 	defer stop()
-	if _, err := c.js.Stream(limited, c.stream(s)); errors.Is(err, jetstream.ErrStreamNotFound) {
-		return 0, fmt.Errorf("%w: shard %s: there is no stream %s", ErrLogLost, s.ID, c.stream(s))
+	_, gone := c.js.Stream(limited, c.stream(s))
+	if gone = failure(gone, what); errors.Is(gone, ErrLogLost) {
+		return 0, gone
 	}
 	return 0, fmt.Errorf("%w: %s: %w", ErrUnknown, what, err)
 }
@@ -118,7 +119,6 @@ func (c *Cluster) Publish(ctx context.Context, s *Shard, id string, m *Message) 
 // Log is the log of a shard, for reading.
 type Log struct {
 	s      Shard
-	c      *Cluster
 	stream jetstream.Stream
 }
 
@@ -127,21 +127,17 @@ func (c *Cluster) OpenLog(ctx context.Context, s *Shard) (*Log, error) {
 	stream, err := ask(ctx, func(ctx context.Context) (jetstream.Stream, error) {
 		return c.js.Stream(ctx, c.stream(s))
 	})
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, fmt.Errorf("%w: shard %s: there is no stream %s", ErrLogLost, s.ID, c.stream(s))
-	}
 	if err != nil {
 		return nil, failure(err, "the log of shard "+s.ID)
 	}
-	l := &Log{*s, c, stream}
+	l := &Log{*s, stream}
 	return l, l.same(stream.CachedInfo())
 }
 
 func (l *Log) same(info *jetstream.StreamInfo) error {
 	if created := info.Created.UnixNano(); created != l.s.Created {
 		return fmt.Errorf("%w: shard %s: the stream was made at %v, the map has another one of %v", ErrLogLost,
-			l.s.ID,
-			info.Created, time.Unix(0, l.s.Created).UTC())
+			l.s.ID, info.Created, time.Unix(0, l.s.Created).UTC())
 	}
 	o := &info.Config
 	if o.Discard != jetstream.DiscardNew || o.Retention != jetstream.LimitsPolicy || o.MaxAge > 0 || o.MaxMsgsPerSubject > 0 {
@@ -294,8 +290,9 @@ const (
 // error, or the connection to the servers was interrupted (ErrUnreachable): then call Check before reading
 // on. It waits for further messages.
 func (l *Log) Read(ctx context.Context, after uint64, f func([]Entry) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	what := "read the log of shard " + l.s.ID
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	// A consumer without state: what it has not delivered when its server ends is read by another one.
 	consumer, err := ask(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
 		return l.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
@@ -305,27 +302,24 @@ func (l *Log) Read(ctx context.Context, after uint64, f func([]Entry) error) err
 		})
 	})
 	if err != nil {
-		return failure(err, "read the log of shard "+l.s.ID)
+		return failure(err, what)
 	}
 	defer func() { go l.forget(consumer) }() // servers may not answer for a second
-	messages, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(2*batchMessages, 4*batchBytes),
-		jetstream.PullHeartbeat(time.Second), jetstream.PullExpiry(30*time.Second),
-		jetstream.WithMessagesErrOnMissingHeartbeat(true))
-	if err != nil {
-		return failure(err, "read the log of shard "+l.s.ID)
-	}
-	defer messages.Stop()
 	arrived := make(chan jetstream.Msg, batchMessages)
-	failed := make(chan error, 1)
-	go func() {
-		failed <- receive(ctx, messages, arrived)
-		close(arrived)
-	}()
+	consuming, err := consumer.Consume(func(msg jetstream.Msg) {
+		select {
+		case arrived <- msg:
+		case <-ctx.Done():
+		}
+	}, jetstream.PullMaxMessagesWithBytesLimit(2*batchMessages, 4*batchBytes),
+		jetstream.PullHeartbeat(time.Second), jetstream.PullExpiry(30*time.Second),
+		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) { stop(failure(err, what)) }))
+	if err != nil {
+		return failure(err, what)
+	}
+	defer consuming.Stop()
 	for {
 		batch, err := l.batch(ctx, &after, arrived)
-		if err == nil && batch == nil {
-			return failure(<-failed, "read the log of shard "+l.s.ID)
-		}
 		if err == nil {
 			err = f(batch)
 		}
@@ -342,33 +336,17 @@ func (l *Log) forget(consumer jetstream.Consumer) {
 	_ = l.stream.DeleteConsumer(ctx, consumer.CachedInfo().Name)
 }
 
-// receive sends messages until there is an error.
-func receive(ctx context.Context, messages jetstream.MessagesContext, arrived chan<- jetstream.Msg) error {
-	for {
-		msg, err := messages.Next(jetstream.NextContext(ctx))
-		if err != nil {
-			return err
-		}
-		select {
-		case arrived <- msg:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
 // silence is after how long without messages the log is asked whether it has some.
 const silence = 2 * time.Second
 
-// batch returns the next entries, nil when there will be no more.
+// batch returns the next entries.
 func (l *Log) batch(ctx context.Context, after *uint64, arrived <-chan jetstream.Msg) (batch []Entry, err error) {
 	size, behind := 0, uint64(0)
 	for len(batch) == 0 || len(arrived) > 0 && len(batch) < batchMessages && size < batchBytes {
 		var msg jetstream.Msg
-		var ok bool
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, context.Cause(ctx)
 		case <-time.After(silence):
 			// A server that cannot read a message sends heartbeats and nothing else; another one may read it.
 			if behind > *after {
@@ -381,10 +359,7 @@ func (l *Log) batch(ctx context.Context, after *uint64, arrived <-chan jetstream
 			}
 			cancel()
 			continue
-		case msg, ok = <-arrived:
-		}
-		if !ok {
-			return batch, nil
+		case msg = <-arrived:
 		}
 		e, err := newEntry(msg)
 		if err != nil {

@@ -19,15 +19,14 @@ type Message struct {
 	Versions    bool                `json:"versions,omitempty"` // of the rows are part of the transaction's result
 	Create      *wire.NewCollection `json:"create,omitempty"`
 	Drop        string              `json:"drop,omitempty"`
-	Schema      *wire.NewCollection `json:"schema,omitempty"` // that a collection gets
 	Build       *Build              `json:"build,omitempty"`
-	DropIndex   *Build              `json:"drop_index,omitempty"`
 }
 
-// Build says that each replica builds an index, in the background.
+// Build says that each replica builds an index, or drops it, in the background.
 type Build struct {
 	Collection string `json:"collection"`
 	Index      string `json:"index"`
+	Drop       bool   `json:"drop,omitempty"`
 	wire.Build
 }
 
