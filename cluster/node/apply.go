@@ -30,14 +30,6 @@ func refusal(err error) bool {
 
 // apply applies entries that follow the position of the file.
 func (r *replica) apply(ctx context.Context, d *duty, entries []shardlog.Entry) error {
-	r.applying.Lock()
-	defer r.applying.Unlock()
-	r.mu.Lock()
-	o := r.open
-	r.mu.Unlock()
-	if o == nil {
-		return db.ErrClosed
-	}
 	for len(entries) > 0 {
 		if e := &entries[0]; e.Err != nil && !e.Foreign {
 			return fmt.Errorf("shard %s: %w", r.id, e.Err)
@@ -46,7 +38,7 @@ func (r *replica) apply(ctx context.Context, d *duty, entries []shardlog.Entry) 
 		for n < len(entries) && (entries[n].Transaction != nil || entries[n].Foreign) {
 			n++
 		}
-		b := &batch{r: r, o: o, d: d, entries: entries[:max(n, 1)]}
+		b := &batch{r: r, o: r.open, d: d, entries: entries[:max(n, 1)]}
 		if d.parent != nil {
 			if err := b.askParent(ctx); err != nil {
 				return err

@@ -122,8 +122,8 @@ func TestSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	var list []shardlog.Snapshot
-	for first := uint64(1); first < snapshotEvery || len(list) != 2; time.Sleep(50 * time.Millisecond) { // it is cut
-		if first, _, err = l.State(ctx); err == nil {
+	for now := (shardlog.State{}); now.First < snapshotEvery || len(list) != 2; time.Sleep(50 * time.Millisecond) { // it is cut
+		if now, err = l.State(ctx); err == nil {
 			list, err = ns.c.Snapshots(ctx, "0")
 		}
 		if err != nil {

@@ -137,8 +137,6 @@ func (r *replica) create(ctx context.Context, at shardlog.Position) error {
 
 // moveTo gives the open file a position in another log.
 func (r *replica) moveTo(ctx context.Context, at shardlog.Position) error {
-	r.applying.Lock()
-	defer r.applying.Unlock()
 	o := r.open
 	next := o.at
 	next.Position, next.Intent, next.Foreign = at, 0, 0

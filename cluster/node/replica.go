@@ -38,18 +38,16 @@ type replica struct {
 	logger *slog.Logger
 	cancel context.CancelFunc // ends the replica
 
-	// applying is held while messages are applied, and while the state of the file must not move.
-	applying sync.Mutex
 	// snapshotting is held while a snapshot is stored.
 	snapshotting sync.Mutex
 
 	mu      sync.Mutex
 	duty    duty
-	round   context.CancelFunc      // ends the present round of work
-	stop    context.CancelCauseFunc // ends the round with an error
-	open    *opened                 // nil while there is no file
+	stop    context.CancelCauseFunc // ends the present round of work with an error
+	open    *opened                 // nil while there is no file; only run changes it
 	results map[uint64][]string
 	last    uint64             // sequence of the log
+	size    uint64             // of the log, in bytes
 	newest  *shardlog.Snapshot // of the epoch, nil if none is known
 	indexed bool               // an index has been built that no snapshot may have
 	status  string
@@ -87,11 +85,14 @@ func (r *replica) set(d duty) {
 		return
 	}
 	r.duty = d
-	if r.round != nil {
-		r.round()
+	if r.stop != nil {
+		r.stop(errDuty)
 	}
 	r.wake()
 }
+
+// errDuty ends a round, after which the next one has another duty.
+var errDuty = errors.New("another duty")
 
 // end ends the replica, whose file is then deleted.
 func (r *replica) end() {
@@ -149,11 +150,15 @@ func (r *replica) state() shardlog.Status {
 	return s
 }
 
-// serving returns the open file if the replica may answer from it.
-func (r *replica) serving() (*opened, error) {
+// serving returns the open file as it is now, and its shard, if the replica may answer from it.
+func (r *replica) serving() (now opened, s shardlog.Shard, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.servingLocked()
+	o, err := r.servingLocked()
+	if err == nil {
+		now = *o
+	}
+	return now, r.duty.shard, err
 }
 
 // errBetween: a part of a split, or a shard that was recovered, changes to its own log, which takes a moment.
@@ -180,20 +185,22 @@ func (r *replica) path() string { return filepath.Join(r.n.o.Folder, r.id+".annd
 func (r *replica) run(ctx context.Context) {
 	defer r.leave()
 	for wait := minWait; ctx.Err() == nil; {
-		round, cancel := context.WithCancel(ctx)
+		round, stop := context.WithCancelCause(ctx)
 		r.mu.Lock()
 		d := r.duty
-		r.round = cancel
+		r.stop = stop
 		r.mu.Unlock()
 		began := time.Now()
-		err := r.work(round, d)
-		interrupted := round.Err() != nil
-		cancel()
+		err := r.work(round, stop, d)
+		if cause := context.Cause(round); cause != nil {
+			err = cause
+		}
+		stop(nil)
 		if ctx.Err() != nil {
 			return
 		}
-		if interrupted {
-			continue // another duty
+		if errors.Is(err, errDuty) {
+			continue
 		}
 		if time.Since(began) > 10*maxWait {
 			wait = minWait
@@ -255,8 +262,6 @@ func (r *replica) leave() {
 
 // close closes the file if it is open.
 func (r *replica) close() {
-	r.applying.Lock()
-	defer r.applying.Unlock()
 	r.mu.Lock()
 	o := r.open
 	r.open, r.results = nil, map[uint64][]string{}
@@ -273,7 +278,7 @@ func (r *replica) close() {
 }
 
 // work opens the file, brings it to the log of the duty, and applies that. It returns when something fails.
-func (r *replica) work(ctx context.Context, d duty) error {
+func (r *replica) work(ctx context.Context, stop context.CancelCauseFunc, d duty) error {
 	if err := r.prepare(ctx, &d); err != nil {
 		return err
 	}
@@ -296,27 +301,21 @@ func (r *replica) work(ctx context.Context, d duty) error {
 		return err
 	}
 	at := r.at().Sequence
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
 	r.change(func() {
-		r.status, r.lost, r.stop = shardlog.Following, false, stop
+		r.status, r.lost = shardlog.Following, false
 		if at >= r.last { // otherwise what failed may fail again
 			r.err = nil
 		}
 	})
 	r.n.tell()
 	r.n.work.Go(func() { r.watch(ctx, log, stop) })
-	err = log.Read(ctx, at, func(entries []shardlog.Entry) error {
+	return log.Read(ctx, at, func(entries []shardlog.Entry) error {
 		err := r.apply(ctx, &d, entries)
 		if d.parent != nil { // nobody reads a part yet, so it commits many messages at once
 			r.n.sleep(partWait)
 		}
 		return err
 	})
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause
-	}
-	return err
 }
 
 // at returns the position of the open file.
@@ -334,9 +333,9 @@ func (r *replica) at() position {
 func (r *replica) check(ctx context.Context, log *shardlog.Log) error {
 	for try := 0; ; try++ {
 		at := r.at()
-		last, err := log.Check(ctx, at.Sequence, at.Mark)
+		now, err := log.Check(ctx, at.Sequence, at.Mark)
 		if err == nil {
-			r.change(func() { r.last = last })
+			r.change(func() { r.last, r.size = now.Last, now.Bytes })
 		}
 		if !errors.Is(err, shardlog.ErrLogLost) || try == 3 {
 			return err
@@ -411,7 +410,7 @@ func (r *replica) begin(ctx context.Context, s *shardlog.Shard) error {
 	if err != nil {
 		return err
 	}
-	if first, _, err := log.State(ctx); err != nil || first > 1 {
+	if now, err := log.State(ctx); err != nil || now.First > 1 {
 		return errors.Join(err, r.restore(ctx, s))
 	}
 	return r.create(ctx, shardlog.Position{Shard: s.ID, Epoch: s.Epoch})

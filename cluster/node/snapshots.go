@@ -124,13 +124,8 @@ func (r *replica) keepSnapshots(ctx context.Context) {
 
 // due reports whether it is this node's turn to store a snapshot: that of the first replica that lives.
 func (r *replica) due(ctx context.Context) (bool, error) {
-	if _, err := r.serving(); err != nil {
-		return false, nil
-	}
-	r.mu.Lock()
-	s, at := r.duty.shard, r.open.at
-	r.mu.Unlock()
-	if !r.enough(ctx, &s, at.Sequence) {
+	o, s, err := r.serving()
+	if err != nil || !r.enough(&s, o.at.Sequence) {
 		return false, nil
 	}
 	// Another node may have stored one.
@@ -141,7 +136,7 @@ func (r *replica) due(ctx context.Context) (bool, error) {
 	if len(list) > 0 && list[0].Epoch == s.Epoch {
 		r.change(func() { r.newest = &list[0] })
 	}
-	if !r.enough(ctx, &s, at.Sequence) {
+	if !r.enough(&s, o.at.Sequence) {
 		return false, nil
 	}
 	nodes, err := r.n.c.Nodes(ctx)
@@ -164,28 +159,19 @@ func (r *replica) due(ctx context.Context) (bool, error) {
 
 // enough reports whether there is much more in the file than in the newest snapshot that is known: messages, or
 // an index, which a node that restores the snapshot need not build.
-func (r *replica) enough(ctx context.Context, s *shardlog.Shard, sequence uint64) bool {
+func (r *replica) enough(s *shardlog.Shard, sequence uint64) bool {
 	r.mu.Lock()
-	newest, indexed := r.newest, r.indexed
-	r.mu.Unlock()
+	defer r.mu.Unlock()
 	from := uint64(0)
 	switch {
-	case indexed:
+	case r.indexed:
 		return true
-	case newest != nil:
-		from = newest.Sequence
+	case r.newest != nil:
+		from = r.newest.Sequence
 	case s.Base != nil: // what the log continues is in no snapshot
 		return true
 	}
-	if sequence >= from+r.n.o.SnapshotMessages || sequence == from {
-		return sequence > from
-	}
-	log, err := r.n.c.OpenLog(ctx, s)
-	if err != nil {
-		return false // shown by others
-	}
-	size, err := log.Bytes(ctx)
-	return err == nil && size >= r.n.o.SnapshotBytes
+	return sequence > from && (sequence >= from+r.n.o.SnapshotMessages || r.size >= r.n.o.SnapshotBytes)
 }
 
 // takeSnapshot stores the present state of the file in the object store, deletes all but the two newest
@@ -195,17 +181,14 @@ func (r *replica) takeSnapshot(ctx context.Context) error {
 		return fmt.Errorf("%w: a snapshot of shard %s is being stored", wire.ErrBusy, r.id)
 	}
 	defer r.snapshotting.Unlock()
-	r.mu.Lock()
-	o, err := r.servingLocked()
-	s, indexed := r.duty.shard, r.indexed
+	o, s, err := r.serving()
 	if err != nil {
-		r.mu.Unlock()
 		return err
 	}
 	// Messages that are applied before the backup begins are in it as well, with its position.
 	snapshot := shardlog.Snapshot{Shard: s.ID, Epoch: o.at.Epoch, Sequence: o.at.Sequence}
-	r.indexed = false
-	r.mu.Unlock()
+	var indexed bool
+	r.change(func() { indexed, r.indexed = r.indexed, false })
 	read, write := io.Pipe()
 	r.n.work.Go(func() {
 		_, err := o.file.Backup(ctx, write)
@@ -219,7 +202,9 @@ func (r *replica) takeSnapshot(ctx context.Context) error {
 	}
 	r.change(func() { r.newest = &snapshot })
 	r.logger.Info("snapshot", "sequence", snapshot.Sequence)
-	return r.cut(ctx, &s)
+	err = r.cut(ctx, &s)
+	r.change(func() { r.size = 0 }) // until the next look
+	return err
 }
 
 // cut deletes all snapshots of a shard but the newest two of the epoch, and what they make unnecessary: the

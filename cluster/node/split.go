@@ -17,7 +17,7 @@ func (r *replica) part(ctx context.Context, d *duty) error {
 	if parent == nil {
 		return errors.New("the parent of a split is not here")
 	}
-	o, err := parent.serving()
+	o, _, err := parent.serving()
 	if err != nil {
 		return err
 	}

@@ -147,22 +147,19 @@ func (l *Log) same(info *jetstream.StreamInfo) error {
 	return nil
 }
 
-// State returns the sequences of the first and the last message; without any, first is last + 1.
-func (l *Log) State(ctx context.Context) (first, last uint64, err error) {
-	info, err := l.info(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	return max(info.State.FirstSeq, 1), info.State.LastSeq, nil
+// State is what a log has.
+type State struct {
+	First, Last uint64 // sequences of messages; without any, First is Last + 1
+	Bytes       uint64 // of all messages
 }
 
-// Bytes returns the size of the messages of the log.
-func (l *Log) Bytes(ctx context.Context) (uint64, error) {
+// State returns what the log has.
+func (l *Log) State(ctx context.Context) (State, error) {
 	info, err := l.info(ctx)
 	if err != nil {
-		return 0, err
+		return State{}, err
 	}
-	return info.State.Bytes, nil
+	return State{max(info.State.FirstSeq, 1), info.State.LastSeq, info.State.Bytes}, nil
 }
 
 func (l *Log) info(ctx context.Context) (*jetstream.StreamInfo, error) {
@@ -173,33 +170,32 @@ func (l *Log) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	return info, l.same(info)
 }
 
-// Check returns the last sequence of the log. Errors: ErrLogLost if the log does not have what a node has
-// applied, all messages up to a sequence, of which the last one had the mark; ErrBehind if messages after it
-// have been purged.
-func (l *Log) Check(ctx context.Context, applied uint64, mark Mark) (last uint64, err error) {
-	first, last, err := l.State(ctx)
+// Check returns the state of the log. Errors: ErrLogLost if the log does not have what a node has applied, all
+// messages up to a sequence, of which the last one had the mark; ErrBehind if messages after it have been purged.
+func (l *Log) Check(ctx context.Context, applied uint64, mark Mark) (State, error) {
+	now, err := l.State(ctx)
 	switch {
 	case err != nil:
-		return 0, err
-	case last < applied:
-		return last, fmt.Errorf("%w: shard %s: the last one is %d, the node has applied %d", ErrLogLost, l.s.ID,
-			last, applied)
-	case first > applied+1:
-		return last, fmt.Errorf("%w: shard %s: at %d, the node has applied %d", ErrBehind, l.s.ID, first, applied)
-	case applied < first: // it has been purged
-		return last, nil
+		return now, err
+	case now.Last < applied:
+		return now, fmt.Errorf("%w: shard %s: the last one is %d, the node has applied %d", ErrLogLost, l.s.ID,
+			now.Last, applied)
+	case now.First > applied+1:
+		return now, fmt.Errorf("%w: shard %s: at %d, the node has applied %d", ErrBehind, l.s.ID, now.First, applied)
+	case applied < now.First: // it has been purged
+		return now, nil
 	}
 	msg, err := l.message(ctx, applied)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound): // purged since
-		return last, nil
+		return now, nil
 	case err != nil:
-		return last, failure(err, fmt.Sprintf("message %d of shard %s", applied, l.s.ID))
+		return now, failure(err, fmt.Sprintf("message %d of shard %s", applied, l.s.ID))
 	case newMark(msg.Time, msg.Data) != mark:
-		return last, fmt.Errorf("%w: shard %s: message %d is another one than the node has applied", ErrLogLost,
+		return now, fmt.Errorf("%w: shard %s: message %d is another one than the node has applied", ErrLogLost,
 			l.s.ID, applied)
 	}
-	return last, nil
+	return now, nil
 }
 
 func (l *Log) message(ctx context.Context, sequence uint64) (*jetstream.RawStreamMsg, error) {
@@ -226,9 +222,9 @@ func (c *Cluster) Seal(ctx context.Context, s *Shard) (final uint64, err error) 
 	}
 	// A server that has just become the leader may not have read all of the log.
 	for still := 0; err == nil && still < 5; still++ {
-		before := final
-		if _, final, err = l.State(ctx); final != before {
-			still = 0
+		var now State
+		if now, err = l.State(ctx); now.Last != final {
+			final, still = now.Last, 0
 		}
 		select {
 		case <-ctx.Done():
@@ -264,8 +260,8 @@ func (c *Cluster) Find(ctx context.Context, s *Shard, id string) (sequence uint6
 	if err != nil {
 		return 0, false, err
 	}
-	first, last, err := l.State(ctx)
-	for sequence = last; err == nil && sequence >= first; sequence-- {
+	now, err := l.State(ctx)
+	for sequence = now.Last; err == nil && sequence >= now.First; sequence-- {
 		var msg *jetstream.RawStreamMsg
 		if msg, err = l.message(ctx, sequence); err != nil {
 			break
@@ -354,8 +350,8 @@ func (l *Log) batch(ctx context.Context, after *uint64, arrived <-chan jetstream
 					l.s.ID, *after+1, behind)
 			}
 			limited, cancel := context.WithTimeout(ctx, answerTime)
-			if _, last, err := l.State(limited); err == nil {
-				behind = last
+			if now, err := l.State(limited); err == nil {
+				behind = now.Last
 			}
 			cancel()
 			continue

@@ -79,8 +79,8 @@ func TestLog(t *testing.T) {
 	if err != enough {
 		t.Fatal(err)
 	}
-	if last, err := l.Check(ctx, 500, mark); last != 500 || err != nil {
-		t.Errorf("check: %d, %v", last, err)
+	if now, err := l.Check(ctx, 500, mark); now.Last != 500 || err != nil {
+		t.Errorf("check: %+v, %v", now, err)
 	}
 	if _, err := l.Check(ctx, 500, shardlog.Mark{}); !errors.Is(err, shardlog.ErrLogLost) {
 		t.Errorf("another mark: %v", err)
@@ -173,9 +173,9 @@ func TestSeal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, last, err := l.State(ctx)
-	if err != nil || last != final || most.Load() >= final {
-		t.Errorf("the last message is %d, %v, the last acknowledged one %d, want %d as the end", last, err, most.Load(), final)
+	now, err := l.State(ctx)
+	if err != nil || now.Last != final || most.Load() >= final {
+		t.Errorf("the last message is %d, %v, the last acknowledged one %d, want %d as the end", now.Last, err, most.Load(), final)
 	}
 	err = l.Read(ctx, final-1, func(entries []shardlog.Entry) error {
 		if e := entries[0]; e.Err != nil || e.Foreign || e.Sequence != final {

@@ -134,7 +134,7 @@ func (b *bench) quiet(ctx context.Context) (m shardlog.Map, err error) {
 		if err != nil {
 			return m, err
 		}
-		_, last, err := l.State(ctx)
+		now, err := l.State(ctx)
 		if err != nil {
 			return m, err
 		}
@@ -145,8 +145,8 @@ func (b *bench) quiet(ctx context.Context) (m shardlog.Map, err error) {
 			}
 			st := info.Shards[s.ID]
 			serves := st.State == shardlog.Following && st.Error == "" && st.Shard == s.ID && st.Epoch == s.Epoch
-			if !serves || st.Sequence < last {
-				return m, fmt.Errorf("shard %s on %s: %s, at %d of %d, %s", s.ID, id, st.State, st.Sequence, last,
+			if !serves || st.Sequence < now.Last {
+				return m, fmt.Errorf("shard %s on %s: %s, at %d of %d, %s", s.ID, id, st.State, st.Sequence, now.Last,
 					st.Error)
 			}
 		}
@@ -195,13 +195,13 @@ func (b *bench) rows(ctx context.Context, m *shardlog.Map) (map[string]int, erro
 		if err != nil {
 			return nil, err
 		}
-		_, last, err := l.State(ctx)
+		now, err := l.State(ctx)
 		if err != nil {
 			return nil, err
 		}
 		var first map[string]string
 		for _, id := range s.Replicas {
-			lines, err := b.rowsOf(ctx, id, s.ID, last)
+			lines, err := b.rowsOf(ctx, id, s.ID, now.Last)
 			if err != nil {
 				return nil, err
 			}
