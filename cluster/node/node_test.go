@@ -3,6 +3,7 @@ package node_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -251,7 +252,7 @@ func (ns *nodes) publish(ctx context.Context, s *shardlog.Shard, id string, m *s
 func (ns *nodes) all(ctx context.Context, m *shardlog.Message) {
 	ns.t.Helper()
 	for i := range ns.m.Shards {
-		sequence, err := ns.publish(ctx, &ns.m.Shards[i], fmt.Sprintf("%p-%d", m, i), m)
+		sequence, err := ns.publish(ctx, &ns.m.Shards[i], rand.Text(), m)
 		var a node.Applied
 		if err == nil {
 			a, err = ns.applied(ctx, &ns.m.Shards[i], sequence)
