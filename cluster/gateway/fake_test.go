@@ -248,7 +248,7 @@ func (n *fakeNode) apply(ctx context.Context, m *shardlog.Message, out *node.App
 	}
 }
 
-// Map, Nodes, Publish, Find and MaxMessage are those of gateway.Cluster.
+// Map, Nodes, Publish, Find, Watch and MaxMessage are those of gateway.Cluster.
 func (f *fake) Map(ctx context.Context) (shardlog.Map, error) {
 	if f.silent.Load() { // as servers do that do not answer
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -306,6 +306,16 @@ func (f *fake) Find(_ context.Context, s *shardlog.Shard, id string) (uint64, bo
 	defer f.mu.Unlock()
 	at, known := f.ids[s.ID+id]
 	return at, known, nil
+}
+
+func (f *fake) Watch(ctx context.Context, changed func(shardlog.Map) bool) error {
+	for m, err := f.Map(ctx); ctx.Err() == nil; m, err = f.Map(ctx) {
+		if err == nil && !changed(m) {
+			return nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return ctx.Err()
 }
 
 func (f *fake) MaxMessage() int { return 1 << 20 }

@@ -32,6 +32,7 @@ type Cluster interface {
 	Nodes(ctx context.Context) ([]shardlog.NodeInfo, error)
 	Publish(ctx context.Context, s *shardlog.Shard, id string, m *shardlog.Message) (uint64, error)
 	Find(ctx context.Context, s *shardlog.Shard, id string) (uint64, bool, error)
+	Watch(ctx context.Context, f func(shardlog.Map) bool) error
 	MaxMessage() int // bytes
 }
 
@@ -70,11 +71,12 @@ type Gateway struct {
 	budget  budget
 	slow    slow
 
-	reading sync.Mutex // held while the view is read
+	reading sync.Mutex    // held while the view is read
+	waiting chan struct{} // has an element while a call waits for another map
 
 	mu   sync.Mutex
 	view *view
-	at   time.Time      // when it was read
+	at   time.Time      // when the last attempt to read it began
 	seen node.Sequences // of the writes that this gateway has acknowledged
 
 	infos  sync.Map // of collections by name, known
@@ -83,7 +85,7 @@ type Gateway struct {
 
 // New returns a gateway of a cluster, which has the place of a file with the name.
 func New(name string, c Cluster, o *Options) *Gateway {
-	g := &Gateway{name: name, cluster: c, seen: node.Sequences{}}
+	g := &Gateway{name: name, cluster: c, seen: node.Sequences{}, waiting: make(chan struct{}, 1)}
 	if o != nil {
 		g.o = *o
 	}
@@ -113,6 +115,14 @@ type view struct {
 	refused   map[string]error  // why shards take no writes now
 }
 
+// log returns a shard as the view has it, nil if the shard or its log is not there any more.
+func (v *view) log(s *shardlog.Shard) *shardlog.Shard {
+	if x := v.Shard(s.ID); x != nil && x.Epoch == s.Epoch {
+		return x
+	}
+	return nil
+}
+
 // A view is used for viewTime, and then until it has been read again. After oldTime requests wait for that.
 const (
 	viewTime = time.Second
@@ -121,12 +131,20 @@ const (
 
 // read returns the view of the cluster, one that is read now if fresh is set.
 func (g *Gateway) read(ctx context.Context, fresh bool) (*view, error) {
+	now := time.Now()
 	g.mu.Lock()
-	v, age := g.view, time.Since(g.at)
+	v, age := g.view, now.Sub(g.at)
 	g.mu.Unlock()
 	switch {
 	case v == nil || fresh:
 		g.reading.Lock()
+		g.mu.Lock()
+		v, age = g.view, now.Sub(g.at)
+		g.mu.Unlock()
+		if v != nil && age < 0 { // another call has read it
+			g.reading.Unlock()
+			return v, nil
+		}
 	case age < viewTime || !g.reading.TryLock():
 		return v, nil
 	case age < oldTime:
@@ -143,7 +161,7 @@ func (g *Gateway) read(ctx context.Context, fresh bool) (*view, error) {
 // readNow reads the view. If it cannot, the present one stays, so that reads are answered without the key-value
 // store. g.reading is held.
 func (g *Gateway) readNow(ctx context.Context) (*view, error) {
-	v := &view{addresses: map[string]string{}}
+	v, begun := &view{addresses: map[string]string{}}, time.Now()
 	var err error
 	if v.Map, err = g.cluster.Map(ctx); err == nil {
 		var nodes []shardlog.NodeInfo
@@ -165,7 +183,7 @@ func (g *Gateway) readNow(ctx context.Context) (*view, error) {
 	default:
 		g.o.Logger.Warn("the map of the cluster cannot be read", "error", err)
 	}
-	g.at = time.Now()
+	g.at = begun
 	return g.view, nil
 }
 

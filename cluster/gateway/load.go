@@ -179,7 +179,7 @@ func (s *shardLoad) store(c *call, shard *shardlog.Shard) {
 			case errors.Is(err, shardlog.ErrSealed):
 				rest = append(batch.Operations, rest...)
 				s.settle(c, 0)
-				v, err = c.again()
+				v, err = c.again(shard)
 				s.err = cmp.Or(s.err, err)
 			case err != nil:
 				s.err = err

@@ -21,7 +21,7 @@ import (
 	"github.com/anndb/anndb/server"
 )
 
-// retryTime is the pause before a write is sent again to a shard that has moved, or a replica is asked again.
+// retryTime is the pause before a write is sent again whose outcome is not known, or a replica is asked again.
 const retryTime = 50 * time.Millisecond
 
 // change changes the row of the path if it has a version that the request wants.
@@ -105,7 +105,7 @@ func (c *call) commit(in *wire.Transaction) ([]string, error) {
 		}
 		n, err := c.publish(s, id, &shardlog.Message{Transaction: in, Versions: !logged})
 		if errors.Is(err, shardlog.ErrSealed) {
-			if c.view, err = c.again(); err != nil {
+			if c.view, err = c.again(s); err != nil {
 				return nil, err
 			}
 			continue
@@ -127,12 +127,31 @@ func (c *call) commit(in *wire.Transaction) ([]string, error) {
 	}
 }
 
-// again reads the view of the cluster again, after a shard was sealed.
-func (c *call) again() (*view, error) {
-	if err := pause(c.ctx, retryTime); err != nil {
-		return nil, err
+// again waits until the map does not have the log of a shard any more, which was sealed, and returns the view then.
+func (c *call) again(s *shardlog.Shard) (*view, error) {
+	g := c.g
+	select {
+	case g.waiting <- struct{}{}: // others use what this call has seen
+		defer func() { <-g.waiting }()
+	case <-c.ctx.Done():
+		return nil, c.ctx.Err()
 	}
-	return c.g.read(c.ctx, true)
+	v, err := g.read(c.ctx, false)
+	if err != nil || v.log(s) == nil {
+		return v, err
+	}
+	next := &view{addresses: v.addresses}
+	err = g.cluster.Watch(c.ctx, func(m shardlog.Map) bool {
+		next.Map = m
+		return next.log(s) != nil
+	})
+	if next.log(s) != nil || len(next.Shards) == 0 {
+		return nil, fmt.Errorf("%w: the map of the cluster: %w", wire.ErrUnavailable, err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.view = next
+	return next, nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -365,10 +384,8 @@ func (g *Gateway) current(ctx context.Context, s *shardlog.Shard) (*shardlog.Sha
 	if err != nil {
 		return s, nil // another look may succeed
 	}
-	for i := range v.Shards {
-		if x := &v.Shards[i]; x.ID == s.ID && x.Epoch == s.Epoch {
-			return x, nil
-		}
+	if now := v.log(s); now != nil {
+		return now, nil
 	}
 	return nil, fmt.Errorf("%w: shard %s was split or recovered while it applied the write", db.ErrUnknownState, s.ID)
 }
@@ -396,17 +413,19 @@ func (c *call) everywhere(m *shardlog.Message, had error) error {
 		if err != nil {
 			return err
 		}
-		sealed := false
-		for _, e := range failed {
-			sealed = sealed || errors.Is(e, shardlog.ErrSealed)
+		var sealed *shardlog.Shard
+		for i, e := range failed {
+			if errors.Is(e, shardlog.ErrSealed) {
+				sealed = &c.view.Shards[i]
+			}
 			done = done || e == nil
 			if e != nil && !(had != nil && errors.Is(e, had)) && err == nil {
 				err = e
 			}
 		}
 		switch {
-		case sealed:
-			if c.view, err = c.again(); err != nil {
+		case sealed != nil:
+			if c.view, err = c.again(sealed); err != nil {
 				return err
 			}
 		case err == nil && !done:

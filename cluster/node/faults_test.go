@@ -334,6 +334,10 @@ func TestMoveAndSplit(t *testing.T) {
 		t.Errorf("the replica that has left: %v", err)
 	}
 	check(operate.Split(ctx, ns.c, "0"))
+	for _, id := range []string{"n1", "n2"} { // before the parts have all of the parent's log, perhaps
+		ns.kill(id)
+		ns.start(id)
+	}
 	check(operate.Move(ctx, ns.c, "0a", "n2", "n0"))
 	killer := time.AfterFunc(200*time.Millisecond, func() { ns.kill("n1"); ns.start("n1") })
 	defer killer.Stop()

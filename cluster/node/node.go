@@ -191,8 +191,8 @@ func (n *Node) assign(m *shardlog.Map) {
 	}
 	want := map[string]duty{}
 	for _, s := range m.Shards {
-		if s.On(n.o.ID) {
-			want[s.ID] = duty{shard: s}
+		for at := &s; at != nil && at.On(n.o.ID); at = at.Parent {
+			want[at.ID] = duty{shard: *at, parent: at.Parent}
 		}
 	}
 	for _, split := range m.Splits {

@@ -20,7 +20,7 @@ import (
 // duty is what a replica is for.
 type duty struct {
 	shard  shardlog.Shard
-	parent *shardlog.Shard // of a part of a split in progress: the shard whose log it follows
+	parent *shardlog.Shard // of a part of a split: the shard whose log it follows until the part has its own
 }
 
 // log returns the shard whose log the replica follows.
@@ -85,7 +85,10 @@ func (r *replica) set(d duty) {
 		return
 	}
 	r.duty = d
-	if r.stop != nil {
+	// What reads the log of the shard, or that of its parent to the end, goes on.
+	reads := r.open != nil && (r.open.at.of(&d.shard) ||
+		d.parent != nil && d.shard.Base != nil && r.open.at.of(d.parent) && !r.atBase())
+	if r.stop != nil && !reads {
 		r.stop(errDuty)
 	}
 	r.wake()
@@ -93,6 +96,11 @@ func (r *replica) set(d duty) {
 
 // errDuty ends a round, after which the next one has another duty.
 var errDuty = errors.New("another duty")
+
+// atBase reports whether the file has all that precedes the log of its shard. r.mu is held.
+func (r *replica) atBase() bool {
+	return r.open != nil && r.duty.shard.Base != nil && r.open.at.Position == *r.duty.shard.Base
+}
 
 // end ends the replica, whose file is then deleted.
 func (r *replica) end() {
@@ -172,7 +180,7 @@ func (r *replica) servingLocked() (*opened, error) {
 			err = errors.New(r.status)
 		}
 		return nil, fmt.Errorf("%w: shard %s on node %s: %w", wire.ErrUnavailable, r.id, r.n.o.ID, err)
-	case r.duty.parent != nil || !r.open.at.of(&r.duty.shard):
+	case !r.open.at.of(&r.duty.shard):
 		return nil, fmt.Errorf("%w: shard %s on node %s: %w", wire.ErrUnavailable, r.id, r.n.o.ID, errBetween)
 	}
 	return r.open, nil
@@ -218,8 +226,6 @@ func (r *replica) run(ctx context.Context) {
 const (
 	minWait = 100 * time.Millisecond
 	maxWait = 2 * time.Second
-	// partWait is the time between commits of a part of a split.
-	partWait = 50 * time.Millisecond
 	// timeout bounds how long a request waits for a message to be applied.
 	timeout = 30 * time.Second
 )
@@ -282,6 +288,9 @@ func (r *replica) work(ctx context.Context, stop context.CancelCauseFunc, d duty
 	if err := r.prepare(ctx, &d); err != nil {
 		return err
 	}
+	if at := r.at(); at.of(&d.shard) {
+		d.parent = nil
+	}
 	log, err := r.n.c.OpenLog(ctx, d.log())
 	if err != nil {
 		return err
@@ -306,13 +315,16 @@ func (r *replica) work(ctx context.Context, stop context.CancelCauseFunc, d duty
 		if at >= r.last { // otherwise what failed may fail again
 			r.err = nil
 		}
+		if r.atBase() { // the log of the parent has ended meanwhile
+			stop(errDuty)
+		}
 	})
 	r.n.tell()
 	r.n.work.Go(func() { r.watch(ctx, log, stop) })
 	return log.Read(ctx, at, func(entries []shardlog.Entry) error {
 		err := r.apply(ctx, &d, entries)
-		if d.parent != nil { // nobody reads a part yet, so it commits many messages at once
-			r.n.sleep(partWait)
+		if d.parent != nil {
+			r.rest(ctx)
 		}
 		return err
 	})
@@ -382,14 +394,19 @@ func (r *replica) prepare(ctx context.Context, d *duty) error {
 		}
 	}
 	at := r.at()
-	switch base := d.shard.Base; {
-	case at.of(d.log()):
+	base := d.shard.Base
+	if at.Shard == "" && d.parent != nil && d.parent.On(r.n.o.ID) {
+		if err := r.part(ctx, d); err != nil {
+			return err
+		}
+		at = r.at()
+	}
+	switch {
+	case at.of(&d.shard), d.parent != nil && at.of(d.parent) && (base == nil || at.Sequence < base.Sequence):
 		return nil
-	case at.Shard == "" && d.parent != nil:
-		return r.part(ctx, d)
 	case at.Shard == "" && base == nil:
 		return r.begin(ctx, &d.shard)
-	case at.Shard != "" && base != nil && at.Position == *base:
+	case base != nil && at.Position == *base:
 		return r.moveTo(ctx, shardlog.Position{Shard: d.shard.ID, Epoch: d.shard.Epoch})
 	case at.Shard == d.shard.ID && at.Epoch > d.shard.Epoch:
 		return fmt.Errorf("shard %s: the file is of epoch %d, the map of epoch %d", r.id, at.Epoch, d.shard.Epoch)

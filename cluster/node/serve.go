@@ -148,6 +148,9 @@ func (n *Node) about(r *http.Request) (q question, err error) {
 func (q *question) wait(ctx context.Context, f func(o *opened)) error {
 	return q.replica.wait(ctx, func() (bool, error) {
 		o, err := q.replica.servingLocked()
+		if errors.Is(err, errBetween) {
+			return false, nil
+		}
 		if err != nil {
 			return false, err
 		}

@@ -80,22 +80,17 @@ func (r *replica) requestFrom(ctx context.Context, address string) error {
 func (r *replica) restoreOne(ctx context.Context, s *shardlog.Snapshot) error {
 	r.logger.Info("restore", "snapshot", s.Sequence, "bytes", s.Bytes)
 	return r.replace(ctx, func(path string) error {
-		return r.restoreFrom(ctx, path, func(w io.Writer) error { return r.n.c.GetSnapshot(ctx, s, w) })
+		backup := r.path() + ".snapshot"
+		defer os.Remove(backup)
+		w, err := os.Create(backup)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(r.n.c.GetSnapshot(ctx, s, w), w.Close()); err != nil {
+			return err
+		}
+		return db.Restore(ctx, backup, path, false)
 	})
-}
-
-// restoreFrom makes a file from a backup that a function writes.
-func (r *replica) restoreFrom(ctx context.Context, path string, write func(io.Writer) error) error {
-	backup := r.path() + ".snapshot"
-	defer os.Remove(backup)
-	w, err := os.Create(backup)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(write(w), w.Close()); err != nil {
-		return err
-	}
-	return db.Restore(ctx, backup, path, false)
 }
 
 // keepSnapshots stores snapshots until the replica ends.
@@ -164,7 +159,7 @@ func (r *replica) enough(s *shardlog.Shard, sequence uint64) bool {
 	defer r.mu.Unlock()
 	from := uint64(0)
 	switch {
-	case r.indexed:
+	case r.indexed || s.Parent != nil:
 		return true
 	case r.newest != nil:
 		from = r.newest.Sequence
@@ -201,6 +196,17 @@ func (r *replica) takeSnapshot(ctx context.Context) error {
 		return err
 	}
 	r.change(func() { r.newest = &snapshot })
+	if s.Parent != nil { // replicas that do not have all of its log yet can restore the snapshot
+		_, err := r.n.c.Change(ctx, func(m *shardlog.Map) error {
+			if now := m.Shard(s.ID); now != nil {
+				now.Parent = nil
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
 	r.logger.Info("snapshot", "sequence", snapshot.Sequence)
 	err = r.cut(ctx, &s)
 	r.change(func() { r.size = 0 }) // until the next look

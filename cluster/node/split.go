@@ -3,7 +3,8 @@ package node
 import (
 	"context"
 	"errors"
-	"io"
+	"os"
+	"time"
 
 	"github.com/anndb/anndb/db"
 )
@@ -22,11 +23,12 @@ func (r *replica) part(ctx context.Context, d *duty) error {
 		return err
 	}
 	return r.replace(ctx, func(path string) error {
-		err := r.restoreFrom(ctx, path, func(w io.Writer) error {
-			_, err := o.file.Backup(ctx, w)
-			return err
-		})
+		w, err := os.Create(path)
 		if err != nil {
+			return err
+		}
+		_, err = o.file.Backup(ctx, w)
+		if err := errors.Join(err, w.Sync(), w.Close()); err != nil {
 			return err
 		}
 		return r.edit(ctx, path, func(file *db.DB) error {
@@ -41,6 +43,22 @@ func (r *replica) part(ctx context.Context, d *duty) error {
 		})
 	})
 }
+
+// rest waits after a commit of a part of a split, which nobody reads yet, so that it commits many messages at
+// once. When the part has all of the parent's log, the round ends.
+func (r *replica) rest(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, partWait)
+	defer cancel()
+	_ = r.wait(limited, func() (bool, error) {
+		if r.atBase() {
+			r.stop(errDuty)
+		}
+		return r.duty.shard.Base != nil, nil
+	})
+}
+
+// partWait is the time between commits of a part of a split.
+const partWait = 50 * time.Millisecond
 
 // keepOnly deletes the rows whose keys do not pass.
 func keepOnly(ctx context.Context, file *db.DB, pass func(key []byte) bool) error {

@@ -12,8 +12,7 @@ import (
 	"github.com/anndb/anndb/cluster/shardlog"
 )
 
-// every is the time between looks at what nodes say about themselves, which they do when it changes. While the log
-// of a shard that is split is sealed, its writes wait.
+// every is the time between looks at what nodes say about themselves, which they do when it changes.
 const every = 100 * time.Millisecond
 
 // Move has a node take the place of another one as a replica of a shard: it copies the shard, and once it has
@@ -154,8 +153,8 @@ func Look(ctx context.Context, c *shardlog.Cluster) (shardlog.Map, map[string]sh
 
 // Split divides a shard into two with half of its hashes each, whose names are that of the shard with a and
 // b. The nodes of the shard make a file of each part, which follows the shard's log. Once they have caught
-// up, the log is sealed, and from its end on the parts have logs of their own. Until then Split can be
-// called again.
+// up, the log is sealed, and the parts, which may not have its last messages yet, have logs of their own. Until
+// then Split can be called again.
 func Split(ctx context.Context, c *shardlog.Cluster, shard string) error {
 	m, err := c.Map(ctx)
 	if err != nil {
@@ -178,7 +177,7 @@ func Split(ctx context.Context, c *shardlog.Cluster, shard string) error {
 		}
 		split, parent = m.Splits[i], m.Shard(shard)
 		// All that live, so that the parts need not be copied.
-		return caughtUp(parent, &split, nodes, 0), nil
+		return caughtUp(parent, &split, nodes), nil
 	})
 	if err != nil {
 		return fmt.Errorf("split of shard %s: %w", shard, err)
@@ -187,25 +186,17 @@ func Split(ctx context.Context, c *shardlog.Cluster, shard string) error {
 	if err != nil {
 		return err
 	}
-	base := shardlog.Position{Shard: parent.ID, Epoch: parent.Epoch, Sequence: final}
-	err = until(ctx, c, func(_ *shardlog.Map, nodes map[string]shardlog.NodeInfo) (bool, error) {
-		for _, id := range parent.Replicas {
-			if at := nodes[id].Shards[split.Parts[0].ID].Position; at.Shard == parent.ID && at.Sequence == final {
-				base.Mark = at.Mark
-			}
-		}
-		return caughtUp(parent, &split, nodes, final), nil
-	})
+	base, err := c.At(ctx, parent, final)
 	if err != nil {
-		return fmt.Errorf("split of shard %s: its log is sealed at %d (call again): %w", shard, final, err)
+		return fmt.Errorf("split of shard %s: its log is sealed (call again): %w", shard, err)
 	}
 	return change(ctx, c, shard, func(m *shardlog.Map, s *shardlog.Shard) error {
 		if !inSplit(m, shard) {
 			return fmt.Errorf("%w: %s", errOther, shard)
 		}
 		for j := range split.Parts {
-			split.Parts[j].Replicas = slices.Clone(s.Replicas)
-			split.Parts[j].Base = &base
+			p := &split.Parts[j]
+			p.Replicas, p.Base, p.Parent = slices.Clone(s.Replicas), &base, parent
 		}
 		i := slices.IndexFunc(m.Shards, func(s shardlog.Shard) bool { return s.ID == shard })
 		m.Shards = slices.Replace(m.Shards, i, i+1, split.Parts[:]...)
@@ -240,11 +231,9 @@ func prepare(ctx context.Context, c *shardlog.Cluster, parent *shardlog.Shard) e
 	})
 }
 
-// caughtUp reports whether a majority of the replicas have files of both parts, which have applied all of the
-// parent's log up to final. If that is 0, the log continues: then it is all that live, and what they know
-// of it.
-func caughtUp(parent *shardlog.Shard, split *shardlog.Split, nodes map[string]shardlog.NodeInfo,
-	final uint64) bool {
+// caughtUp reports whether a majority of the replicas, and all that live, have files of both parts, which have
+// applied what they know of the parent's log.
+func caughtUp(parent *shardlog.Shard, split *shardlog.Split, nodes map[string]shardlog.NodeInfo) bool {
 	ready, live := 0, 0
 	for _, id := range parent.Replicas {
 		n, ok := nodes[id]
@@ -254,17 +243,13 @@ func caughtUp(parent *shardlog.Shard, split *shardlog.Split, nodes map[string]sh
 		live++
 		behind := slices.ContainsFunc(split.Parts[:], func(part shardlog.Shard) bool {
 			st := n.Shards[part.ID]
-			least := final
-			if final == 0 {
-				least = st.Last
-			}
-			return st.Shard != parent.ID || st.Epoch != parent.Epoch || st.Sequence < least
+			return st.Shard != parent.ID || st.Epoch != parent.Epoch || st.Behind() > 0
 		})
 		if !behind {
 			ready++
 		}
 	}
-	return ready > len(parent.Replicas)/2 && (final > 0 || ready == live)
+	return ready > len(parent.Replicas)/2 && ready == live
 }
 
 // Recover gives a shard whose log is lost a new one. The replica that has applied most is its beginning; what
@@ -321,7 +306,7 @@ func Recover(ctx context.Context, c *shardlog.Cluster, shard string) error {
 		if now.Epoch != s.Epoch {
 			return fmt.Errorf("%w: %s", errOther, shard)
 		}
-		now.Epoch, now.Base, now.Created = next.Epoch, next.Base, next.Created
+		now.Epoch, now.Base, now.Created, now.Parent = next.Epoch, next.Base, next.Created, nil
 		return nil
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -120,6 +121,7 @@ func (c *Cluster) Publish(ctx context.Context, s *Shard, id string, m *Message) 
 type Log struct {
 	s      Shard
 	stream jetstream.Stream
+	opened atomic.Pointer[jetstream.StreamInfo] // of OpenLog, until it is asked for
 }
 
 // OpenLog opens the log of a shard. Errors: ErrLogLost if there is none, or another one than the map has, ErrDrops.
@@ -130,7 +132,8 @@ func (c *Cluster) OpenLog(ctx context.Context, s *Shard) (*Log, error) {
 	if err != nil {
 		return nil, failure(err, "the log of shard "+s.ID)
 	}
-	l := &Log{*s, stream}
+	l := &Log{s: *s, stream: stream}
+	l.opened.Store(stream.CachedInfo())
 	return l, l.same(stream.CachedInfo())
 }
 
@@ -163,6 +166,9 @@ func (l *Log) State(ctx context.Context) (State, error) {
 }
 
 func (l *Log) info(ctx context.Context) (*jetstream.StreamInfo, error) {
+	if info := l.opened.Swap(nil); info != nil {
+		return info, nil
+	}
 	info, err := ask(ctx, func(ctx context.Context) (*jetstream.StreamInfo, error) { return l.stream.Info(ctx) })
 	if err != nil {
 		return nil, failure(err, "the log of shard "+l.s.ID)
@@ -254,26 +260,61 @@ func (c *Cluster) end(ctx context.Context, o jetstream.StreamConfig) (final uint
 	return ack.Sequence, err
 }
 
-// Find returns the sequence of the message with an id, if it is one of the last two minutes (Window).
+// At returns the position behind a message of a log.
+func (c *Cluster) At(ctx context.Context, s *Shard, sequence uint64) (Position, error) {
+	at := Position{Shard: s.ID, Epoch: s.Epoch, Sequence: sequence}
+	l, err := c.OpenLog(ctx, s)
+	if err != nil {
+		return at, err
+	}
+	msg, err := l.message(ctx, sequence)
+	if err != nil {
+		return at, failure(err, fmt.Sprintf("message %d of shard %s", sequence, s.ID))
+	}
+	at.Mark = newMark(msg.Time, msg.Data)
+	return at, nil
+}
+
+// Find returns the sequence of the message with an id in a log that is sealed, if it is one of the last two minutes
+// (Window).
 func (c *Cluster) Find(ctx context.Context, s *Shard, id string) (sequence uint64, found bool, err error) {
 	l, err := c.OpenLog(ctx, s)
 	if err != nil {
 		return 0, false, err
 	}
 	now, err := l.State(ctx)
-	for sequence = now.Last; err == nil && sequence >= now.First; sequence-- {
-		var msg *jetstream.RawStreamMsg
-		if msg, err = l.message(ctx, sequence); err != nil {
-			break
+	if err != nil {
+		return 0, false, err
+	}
+	begin := time.Now().Add(-2 * Window) // clocks differ
+	consumer, err := l.consumer(ctx, jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &begin, HeadersOnly: true,
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	defer l.forget(consumer)
+	for at := uint64(0); at < now.Last; { // all: the server of the consumer may be behind the others
+		before := at
+		batch, err := consumer.Fetch(int(min(now.Last-at, 1024)), jetstream.FetchMaxWait(answerTime))
+		if err != nil {
+			return 0, false, failure(err, "the log of shard "+s.ID)
 		}
-		if msg.Header.Get(jetstream.MsgIDHeader) == id {
-			return sequence, true, nil
+		for msg := range batch.Messages() {
+			meta, err := msg.Metadata()
+			if err != nil {
+				return 0, false, err
+			}
+			if at = meta.Sequence.Stream; msg.Headers().Get(jetstream.MsgIDHeader) == id {
+				return at, true, nil
+			}
 		}
-		if time.Since(msg.Time) > 2*Window { // clocks differ
-			break
+		if at == before {
+			return 0, false, fmt.Errorf("%w: shard %s: message %d does not arrive", ErrUnreachable, s.ID,
+				now.Last)
 		}
 	}
-	return 0, false, failure(err, "the log of shard "+s.ID)
+	return 0, false, nil
 }
 
 // Limits of a batch of Read.
@@ -289,16 +330,11 @@ func (l *Log) Read(ctx context.Context, after uint64, f func([]Entry) error) err
 	what := "read the log of shard " + l.s.ID
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	// A consumer without state: what it has not delivered when its server ends is read by another one.
-	consumer, err := ask(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
-		return l.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
-			AckPolicy:     jetstream.AckNonePolicy,
-			MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute, MaxDeliver: 1,
-		})
+	consumer, err := l.consumer(ctx, jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
 	})
 	if err != nil {
-		return failure(err, what)
+		return err
 	}
 	defer func() { go l.forget(consumer) }() // servers may not answer for a second
 	arrived := make(chan jetstream.Msg, batchMessages)
@@ -323,6 +359,16 @@ func (l *Log) Read(ctx context.Context, after uint64, f func([]Entry) error) err
 			return err
 		}
 	}
+}
+
+// consumer makes one without state: what it has not delivered when its server ends is read by another one.
+func (l *Log) consumer(ctx context.Context, o jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+	o.AckPolicy, o.MaxDeliver = jetstream.AckNonePolicy, 1
+	o.MemoryStorage, o.Replicas, o.InactiveThreshold = true, 1, time.Minute
+	consumer, err := ask(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+		return l.stream.CreateConsumer(ctx, o)
+	})
+	return consumer, failure(err, "read the log of shard "+l.s.ID)
 }
 
 // forget deletes a consumer that is not used any more.

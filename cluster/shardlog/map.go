@@ -43,6 +43,9 @@ type Shard struct {
 	// Base is what precedes the log: a file that has this of another log may continue with it. Without it
 	// the shard was empty.
 	Base *Position `json:"base,omitempty"`
+	// Parent is the shard that was split into this one and another, until there is a snapshot of this one.
+	// Replicas that do not have its log up to Base yet follow it.
+	Parent *Shard `json:"parent,omitempty"`
 }
 
 // Position is a place in a log: behind the message with the sequence and the mark.
@@ -219,6 +222,10 @@ func (c *Cluster) readMap(ctx context.Context) (m Map, err error) {
 	case err != nil:
 		return m, failure(err, "read the map")
 	}
+	return c.decodeMap(e)
+}
+
+func (c *Cluster) decodeMap(e jetstream.KeyValueEntry) (m Map, err error) {
 	if err = wire.Unmarshal(e.Value(), &m); err != nil {
 		kind := ErrFormat
 		if !json.Valid(e.Value()) {
@@ -283,33 +290,42 @@ func (c *Cluster) Watch(ctx context.Context, f func(Map) bool) error {
 				return nil
 			}
 		}
-		c.await(ctx, seen.version)
+		if seen, err = c.follow(ctx, seen, f); err != nil {
+			return nil
+		}
 	}
 	return ctx.Err()
 }
 
-// await returns once the map may have another version than one that was seen, after two seconds at last.
-func (c *Cluster) await(ctx context.Context, seen uint64) {
+// errEnough: a function wants no more maps.
+var errEnough = errors.New("enough")
+
+// follow calls f with each later version of the map, for two seconds, and returns the last one. Errors: errEnough.
+func (c *Cluster) follow(ctx context.Context, seen Map, f func(Map) bool) (Map, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	st, err := c.stores(ctx)
-	if err == nil {
-		var w jetstream.KeyWatcher
-		if w, err = st.maps.Watch(ctx, mapKey); err == nil {
+	var updates <-chan jetstream.KeyValueEntry // which never comes if the servers do not answer
+	if st, err := c.stores(ctx); err == nil {
+		if w, err := st.maps.Watch(ctx, mapKey); err == nil {
 			defer func() { _ = w.Stop() }()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case e := <-w.Updates():
-					if e != nil && e.Revision() != seen {
-						return
-					}
+			updates = w.Updates()
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return seen, nil
+		case e := <-updates:
+			if e == nil || e.Revision() <= seen.version {
+				continue
+			}
+			if m, err := c.decodeMap(e); err == nil {
+				if seen = m; !f(m) {
+					return seen, errEnough
 				}
 			}
 		}
 	}
-	<-ctx.Done()
 }
 
 // NodeInfo is what a node says about itself.

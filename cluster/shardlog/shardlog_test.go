@@ -106,6 +106,9 @@ func TestLog(t *testing.T) {
 	if sequence, found, err := c.Find(ctx, s, "490"); sequence != 491 || !found || err != nil {
 		t.Errorf("find: %d, %v, %v", sequence, found, err)
 	}
+	if _, found, err := c.Find(ctx, s, "none"); found || err != nil {
+		t.Errorf("find: %v, %v", found, err)
+	}
 	for range 2 {
 		if final, err := c.Seal(ctx, s); final != 501 || err != nil { // with the message that ends it
 			t.Errorf("seal: %d, %v", final, err)
