@@ -60,6 +60,8 @@ func (c *call) predict(in *question, o *db.PredictOptions) (
 	}
 	notes = unknown(p.Stats.Unknown)
 	switch {
+	case p.Stats.NoVector:
+		notes = append(notes, "The model knows nothing of this query: it uses vectors, and the query has none.")
 	case p.Stats.NoEvidence:
 		notes = append(notes, "The model knows nothing of this query: nothing in it is evidence for a label.")
 	case len(p.Labels) == 0:

@@ -57,7 +57,7 @@ func (c *Evaluate) labels(a *command.App, s *db.Snapshot, info db.CollectionInfo
 	}
 	var mode fs.FileMode
 	if c.Reliability != "" {
-		err := c.Refuse([]string{c.Reliability}, c.Queries, c.Labels)
+		err := c.Refuse([]string{c.Reliability}, c.File, c.Queries, c.Labels)
 		if err == nil {
 			mode, err = c.Allow(c.File, c.Reliability)
 		}

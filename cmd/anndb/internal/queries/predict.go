@@ -1,6 +1,7 @@
 package queries
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -66,7 +67,7 @@ func (c *Predict) Run(a *command.App) error {
 			return err
 		}
 		p.Unknown.Note(a)
-		c.noteBlind(a, p.Blind, p.Asked)
+		c.noteBlind(&p)
 		if err := w.out.Close(); err != nil {
 			return err
 		}
@@ -77,15 +78,19 @@ func (c *Predict) Run(a *command.App) error {
 }
 
 // noteBlind says of how many queries the model knows nothing.
-func (c *Predict) noteBlind(a *command.App, blind, queries int) {
-	switch {
-	case blind == 0:
-	case c.Frequent:
-		a.Note("no evidence for %d of %d queries: the most frequent labels are predicted", blind, queries)
-	default:
-		a.Note("no evidence for %d of %d queries: no label is predicted "+
-			"(--frequent predicts the most frequent ones)", blind, queries)
+func (c *Predict) noteBlind(p *Predicting) {
+	if p.Blind == 0 {
+		return
 	}
+	lacking := ""
+	if p.noVector > 0 {
+		lacking = fmt.Sprintf(" (%d without the vector that the model uses)", p.noVector)
+	}
+	answer := "no label is predicted (--frequent predicts the most frequent ones)"
+	if c.Frequent {
+		answer = "the most frequent labels are predicted"
+	}
+	p.App.Note("no evidence for %d of %d queries%s: %s", p.Blind, p.Asked, lacking, answer)
 }
 
 // answers is a table of predictions.

@@ -25,6 +25,7 @@ type Predicting struct {
 	Asked     int           // queries so far
 	took      time.Duration // by predictions
 	Blind     int           // queries without evidence
+	noVector  int           // those of them without the vector that the model uses
 	Decisions int           // of trees, for all queries
 	Unknown   input.UnknownFeatures
 }
@@ -76,6 +77,9 @@ func (p *Predicting) batch(batch []input.Query, f func(input.Query, db.Predictio
 		p.Unknown.Add(p.Info, q.Query, found[i].Stats.Unknown)
 		if found[i].Stats.NoEvidence {
 			p.Blind++
+		}
+		if found[i].Stats.NoVector {
+			p.noVector++
 		}
 		p.Decisions += found[i].Stats.Decisions
 		if err := f(q, found[i]); err != nil {

@@ -316,6 +316,40 @@ func TestNoLabel(t *testing.T) {
 	}
 }
 
+// TestOnePart: a query with a text or a vector only is answered by a model that uses what it has. Otherwise the
+// answer, or an error, says what is missing.
+func TestOnePart(t *testing.T) {
+	d, rng := library(t, both, 200)
+	c := d.Collection("docs")
+	byVector := &index.LCIF{Neighbors: "vector", Params: &lcif.Params{K: 5, Lambda: 1}}
+	for name, x := range map[string]struct {
+		o            index.Options
+		text, vector bool // is used
+	}{
+		"linear text":   {&index.LabelTree{}, true, false},
+		"linear vector": {&index.LabelTree{From: "vector"}, false, true},
+		"linear both":   {&index.LabelTree{From: "both"}, true, true},
+		"near vector":   {byVector, false, true},
+		"near both":     {&index.LCIF{Neighbors: "both", Params: &lcif.Params{K: 5, Lambda: 1}}, true, true},
+		"auto text":     {&index.Auto{LabelTree: &index.LabelTree{}, Trees: &index.Trees{Budget: 40}}, true, false},
+		"auto vector":   {&index.Auto{LabelTree: &index.LabelTree{From: "vector"}, LCIF: byVector}, false, true},
+		"auto both":     {&index.Auto{LabelTree: &index.LabelTree{From: "both"}}, true, true},
+	} {
+		dbtest.Builds(t, d, "docs", "x", x.o)
+		r := document(rng, both, 0, 7)
+		p, err := c.Predict(t.Context(), db.Query{Sparse: r.Sparse}, &db.PredictOptions{Explain: true})
+		if err != nil || len(p.Labels) > 0 != x.text || p.Stats.NoEvidence == x.text || p.Stats.NoVector == x.text {
+			t.Errorf("%s, a query without a vector: %+v, %v", name, p, err)
+		}
+		p, err = c.Predict(t.Context(), db.Query{Vector: r.Vector}, &db.PredictOptions{Explain: true})
+		switch {
+		case !x.vector && errors.Is(err, db.ErrInvalid) && strings.Contains(err.Error(), "the query has none"):
+		case !x.vector || err != nil || len(p.Labels) == 0 || p.Stats.NoEvidence || p.Stats.NoVector:
+			t.Errorf("%s, a query without features: %+v, %v", name, p, err)
+		}
+	}
+}
+
 // TestRefusals: filters restrict the neighbors of LCIF, and models without it refuse them, as all do parameters.
 func TestRefusals(t *testing.T) {
 	d, rng := library(t, sparse, 200)
