@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -42,7 +43,6 @@ type comparedSet struct {
 	vectors       [2]string // of both
 	build         index.Options
 	searches      []comparedSearch
-	model         *lcif.Params // of a label model whose scores are compared, if there is one
 }
 
 // comparedSearch is a kind of search: with the parts of the query that it has.
@@ -50,7 +50,8 @@ type comparedSearch struct {
 	name         string
 	vector, rest bool
 	index        string
-	recall       bool // is shown, and hits are not compared
+	recall       bool         // is shown, and hits are not compared
+	model        *lcif.Params // of a prediction in place of a search
 }
 
 var comparedSets = []comparedSet{
@@ -59,15 +60,20 @@ var comparedSets = []comparedSet{
 		rows: "fashion-mnist/train-images-idx3-ubyte.gz", queries: "fashion-mnist/t10k-images-idx3-ubyte.gz",
 		build: &index.Forest{Seed: 1},
 		searches: []comparedSearch{
-			{"exact", true, true, db.Flat, false}, {"at 0.95", true, true, "", true},
+			{name: "exact", vector: true, rest: true, index: db.Flat},
+			{name: "at 0.95", vector: true, rest: true, recall: true},
 		},
 	},
 	{
 		name: "eurlex57k", schema: db.Schema{Sparse: true},
 		rows: "eurlex57k/eurlex57k-train.txt.gz", queries: "eurlex57k/eurlex57k-test.txt.gz",
-		build:    &index.Postings{},
-		searches: []comparedSearch{{"sparse", true, true, "", false}},
-		model:    &lcif.Params{K: 20, Alpha: 1, Beta: 1, Lambda: 0.5},
+		build: &index.Postings{},
+		searches: []comparedSearch{
+			{name: "sparse", vector: true, rest: true},
+			// With given parameters labels are in the order of their scores, and not of probabilities, which several
+			// models do not have.
+			{name: "labels", vector: true, rest: true, model: &lcif.Params{K: 20, Alpha: 1, Beta: 1, Lambda: 0.5}},
+		},
 	},
 	{
 		name: "wordnet", schema: db.Schema{Text: &text.Schema{}, Dim: 512, Metric: vector.Cosine},
@@ -76,7 +82,8 @@ var comparedSets = []comparedSet{
 		read:    dataset.Options{Kind: dataset.Text, IgnoreColumns: []string{"words"}},
 		build:   &index.Postings{},
 		searches: []comparedSearch{
-			{"text", false, true, "", false}, {"vector", true, false, db.Flat, false}, {"both", true, true, db.Flat, false},
+			{name: "text", rest: true}, {name: "vector", vector: true, index: db.Flat},
+			{name: "both", vector: true, rest: true, index: db.Flat},
 		},
 	},
 }
@@ -121,8 +128,11 @@ func (c *compareCmd) compare(a *app, cluster client.File, s *comparedSet) (err e
 			return err
 		}
 		loaded := time.Since(begin)
-		if _, err = coll.Build(a.ctx, "main", s.build); err == nil && s.model != nil {
-			_, err = coll.Build(a.ctx, "model", &index.LCIF{Weight: "none", Params: s.model})
+		_, err = coll.Build(a.ctx, "main", s.build)
+		for _, how := range s.searches {
+			if err == nil && how.model != nil {
+				_, err = coll.Build(a.ctx, how.name, &index.LCIF{Weight: "none", Params: how.model})
+			}
 		}
 		if err != nil {
 			return err
@@ -136,55 +146,7 @@ func (c *compareCmd) compare(a *app, cluster client.File, s *comparedSet) (err e
 			return fmt.Errorf("%s: %w", how.name, err)
 		}
 	}
-	if s.model == nil {
-		return nil
-	}
-	return comparePredictions(a, s, colls, queries)
-}
-
-// inTurn calls do for each query with the file and with the cluster, and then check. It returns their median
-// times.
-func inTurn(
-	queries []db.Query, do func(q db.Query, of int) error, check func(q db.Query) error,
-) (string, error) {
-	var times [2][]time.Duration
-	for i, q := range queries {
-		for of := range times {
-			begin := time.Now()
-			if err := do(q, of); err != nil {
-				return "", err
-			}
-			times[of] = append(times[of], time.Since(begin))
-		}
-		if err := check(q); err != nil {
-			return "", fmt.Errorf("query %d: %w", i, err)
-		}
-	}
-	median := func(times []time.Duration) time.Duration {
-		slices.Sort(times)
-		return times[len(times)/2].Round(time.Microsecond)
-	}
-	return fmt.Sprintf("median %v of the file, %v of the cluster", median(times[0]), median(times[1])), nil
-}
-
-// comparePredictions predicts by the file and the cluster in turn, with given parameters: then labels are in
-// the order of their scores, and not of probabilities, which several models do not have.
-func comparePredictions(a *app, s *comparedSet, colls []client.Collection, queries []db.Query) error {
-	var found [2]db.Predictions
-	o := &db.PredictOptions{Index: "model", Top: 5, Params: s.model}
-	times, err := inTurn(queries, func(q db.Query, of int) (err error) {
-		found[of], err = colls[of].Predict(a.ctx, q, o)
-		return err
-	}, func(db.Query) error {
-		if !slices.Equal(found[0].Labels, found[1].Labels) {
-			return fmt.Errorf("%v, want %v", found[1].Labels, found[0].Labels)
-		}
-		return nil
-	})
-	if err == nil {
-		fmt.Fprintf(a.out, "%s, labels: %d queries, equal bit for bit; %s\n", s.name, len(queries), times)
-	}
-	return err
+	return nil
 }
 
 // serveFile serves a new file at an address of its own.
@@ -245,56 +207,80 @@ func (c *compareCmd) queries(a *app, s *comparedSet) (out []db.Query, err error)
 // and a cluster, which number rows differently, find different ones, so that is where they are far from the hits.
 const comparedDepth = 5000
 
-// compare searches the file and the cluster in turn.
-func (how *comparedSearch) compare(
-	a *app, s *comparedSet, colls []client.Collection, queries []db.Query,
-) error {
-	o := &db.SearchOptions{Index: how.index}
+// compare asks the file and the cluster in turn, and prints their median times.
+func (how *comparedSearch) compare(a *app, s *comparedSet, colls []client.Collection, queries []db.Query) error {
+	search := &db.SearchOptions{Index: how.index}
 	if how.vector && how.rest && s.schema.Text != nil {
-		o.Rank.Depth = comparedDepth
+		search.Rank.Depth = comparedDepth
 	}
-	queries = slices.Clone(queries)
-	for i := range queries {
+	predict := &db.PredictOptions{Index: how.name, Top: 5, Params: how.model}
+	var times [2][]time.Duration
+	var found [2]int // of all that are right
+	all := 0
+	for i, q := range queries {
 		if !how.vector {
-			queries[i].Vector = nil
+			q.Vector = nil
 		}
 		if !how.rest {
-			queries[i].Text = ""
+			q.Text = ""
+		}
+		var results [2]db.Result
+		var labels [2]db.Predictions
+		for of, coll := range colls {
+			begin := time.Now()
+			var err error
+			if how.model != nil {
+				labels[of], err = coll.Predict(a.ctx, q, predict)
+			} else {
+				results[of], err = coll.Search(a.ctx, q, search)
+			}
+			if err != nil {
+				return err
+			}
+			times[of] = append(times[of], time.Since(begin))
+		}
+		if how.recall {
+			right, err := colls[0].Search(a.ctx, q, &db.SearchOptions{Index: db.Flat})
+			if err != nil {
+				return err
+			}
+			all += len(right.Hits)
+			for of := range results {
+				found[of] += near(results[of].Hits, right.Hits)
+			}
+			continue
+		}
+		err := equal(results[0].Hits, results[1].Hits)
+		if !slices.Equal(labels[0].Labels, labels[1].Labels) {
+			err = fmt.Errorf("%v, want %v", labels[1].Labels, labels[0].Labels)
+		}
+		if err != nil {
+			return fmt.Errorf("query %d: %w", i, err)
 		}
 	}
-	var results [2]db.Result
-	var found [2]int
-	all := 0
-	times, err := inTurn(queries, func(q db.Query, of int) (err error) {
-		results[of], err = colls[of].Search(a.ctx, q, o)
-		return err
-	}, func(q db.Query) error {
-		if !how.recall {
-			return equal(results[0].Hits, results[1].Hits)
-		}
-		right, err := colls[0].Search(a.ctx, q, &db.SearchOptions{Index: db.Flat})
-		if err != nil {
-			return err
-		}
-		all += len(right.Hits)
-		for of := range results {
-			for _, h := range results[of].Hits {
-				if h.Distance <= right.Hits[len(right.Hits)-1].Distance {
-					found[of]++
-				}
-			}
-		}
-		return nil
-	})
 	what := "equal bit for bit"
 	if how.recall {
 		what = fmt.Sprintf("recall %.3f of the file, %.3f of the cluster", float64(found[0])/float64(all),
 			float64(found[1])/float64(all))
 	}
-	if err == nil {
-		fmt.Fprintf(a.out, "%s, %s: %d queries, %s; %s\n", s.name, how.name, len(queries), what, times)
+	fmt.Fprintf(a.out, "%s, %s: %d queries, %s; median %v of the file, %v of the cluster\n", s.name, how.name,
+		len(queries), what, median(times[0]), median(times[1]))
+	return nil
+}
+
+func median(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[len(times)/2].Round(time.Microsecond)
+}
+
+// near counts the hits that are as near as the right ones.
+func near(hits, right []db.Hit) (n int) {
+	for _, h := range hits {
+		if h.Distance <= right[len(right)-1].Distance {
+			n++
+		}
 	}
-	return err
+	return n
 }
 
 // equal compares hits: distances bit for bit, and keys but for the order of those with equal distances, of
@@ -305,23 +291,21 @@ func equal(want, got []db.Hit) error {
 	}
 	keys := func(hits []db.Hit) (out []string) {
 		for _, h := range hits {
-			out = append(out, string(h.Key))
+			if h.Distance != want[len(want)-1].Distance {
+				out = append(out, fmt.Sprintf("%x %s", math.Float64bits(float64(h.Distance)), h.Key))
+			}
 		}
 		slices.Sort(out)
 		return out
 	}
-	for i := 0; i < len(want); {
-		j := i
-		for ; j < len(want) && want[j].Distance == want[i].Distance; j++ {
-			if got[j].Distance != want[j].Distance {
-				return fmt.Errorf("hit %d: %s at %v, want %s at %v", j, got[j].Key, got[j].Distance, want[j].Key,
-					want[j].Distance)
-			}
+	for i := range want {
+		if got[i].Distance != want[i].Distance {
+			return fmt.Errorf("hit %d: %s at %v, want %s at %v", i, got[i].Key, got[i].Distance, want[i].Key,
+				want[i].Distance)
 		}
-		if x, w := keys(got[i:j]), keys(want[i:j]); j < len(want) && !slices.Equal(x, w) {
-			return fmt.Errorf("hits %d to %d: %q, want %q", i, j-1, x, w)
-		}
-		i = j
+	}
+	if x, w := keys(got), keys(want); !slices.Equal(x, w) {
+		return fmt.Errorf("hits %q, want %q", x, w)
 	}
 	return nil
 }
