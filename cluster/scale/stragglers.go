@@ -26,18 +26,9 @@ const late = 20
 
 // event is something that happens at a time.
 type event struct {
-	at   float64
-	what int
-	who  int // the replica, or the question
-	ask  int // the question of an answer
+	at float64
+	do func(at float64)
 }
-
-const (
-	arrives = iota
-	answers
-	isLate
-	stalls
-)
 
 type events []event
 
@@ -66,9 +57,11 @@ type run struct {
 	rng    *rand.Rand
 	events events
 	nodes  []replica
+	rate   float64   // of questions
+	hedge  bool      // late questions are sent to a second replica
 	begin  []float64 // of each question
-	first  []int     // the replica that is asked first
 	times  []float64 // of the answers, 0 before
+	left   int       // questions without an answer
 	recent []float64
 	limit  float64 // after which a question is late
 	hedges int
@@ -78,50 +71,47 @@ type run struct {
 // were sent twice.
 func simulate(m model, questions int, hedge bool) (times []float64, more float64) {
 	r := &run{
-		model: m, rng: rand.New(rand.NewPCG(1, 2)), nodes: make([]replica, m.replicas),
-		begin: make([]float64, questions), first: make([]int, questions), times: make([]float64, questions),
-		limit: 10,
+		model: m, rng: rand.New(rand.NewPCG(1, 2)), nodes: make([]replica, m.replicas), hedge: hedge,
+		begin: make([]float64, questions), times: make([]float64, questions), left: questions, limit: 10,
 	}
-	mean := math.Exp(m.spread * m.spread / 2)
-	rate := m.load * float64(m.replicas) / mean
-	heap.Push(&r.events, event{at: 0, what: arrives})
+	r.rate = m.load * float64(m.replicas) / math.Exp(m.spread*m.spread/2)
+	r.after(0, func(at float64) { r.arrive(at, 0) })
 	for i := range r.nodes {
-		heap.Push(&r.events, event{at: r.rng.ExpFloat64() * m.between, what: stalls, who: i})
+		r.after(r.rng.ExpFloat64()*m.between, func(at float64) { r.stalls(at, i) })
 	}
-	for left := questions; left > 0; {
+	for r.left > 0 {
 		e := heap.Pop(&r.events).(event)
-		switch e.what {
-		case arrives:
-			r.arrive(e, rate, hedge)
-		case isLate:
-			if r.times[e.who] == 0 {
-				r.hedges++
-				r.send(e.at, (r.first[e.who]+1)%m.replicas, e.who)
-			}
-		case stalls:
-			n := &r.nodes[e.who]
-			n.until = e.at + r.rng.ExpFloat64()*m.stall
-			heap.Push(&r.events, event{at: n.until + r.rng.ExpFloat64()*m.between, what: stalls, who: e.who})
-		case answers:
-			if r.answer(e) {
-				left--
-			}
-		}
+		e.do(e.at)
 	}
 	slices.Sort(r.times)
 	return r.times, float64(r.hedges) / float64(questions)
 }
 
-// arrive sends a question to a replica.
-func (r *run) arrive(e event, rate float64, hedge bool) {
-	q := e.who
-	r.begin[q], r.first[q] = e.at, r.rng.IntN(r.replicas)
-	r.send(e.at, r.first[q], q)
-	if hedge {
-		heap.Push(&r.events, event{at: e.at + r.limit, what: isLate, who: q})
+// after has something happen at a time.
+func (r *run) after(at float64, do func(at float64)) { heap.Push(&r.events, event{at, do}) }
+
+// stalls has a replica stall.
+func (r *run) stalls(at float64, node int) {
+	n := &r.nodes[node]
+	n.until = at + r.rng.ExpFloat64()*r.stall
+	r.after(n.until+r.rng.ExpFloat64()*r.between, func(at float64) { r.stalls(at, node) })
+}
+
+// arrive sends a question to a replica, and to another one if it is late.
+func (r *run) arrive(at float64, question int) {
+	first := r.rng.IntN(r.replicas)
+	r.begin[question] = at
+	r.send(at, first, question)
+	if r.hedge {
+		r.after(at+r.limit, func(at float64) {
+			if r.times[question] == 0 {
+				r.hedges++
+				r.send(at, (first+1)%r.replicas, question)
+			}
+		})
 	}
-	if q+1 < len(r.times) {
-		heap.Push(&r.events, event{at: e.at + r.rng.ExpFloat64()/rate, what: arrives, who: q + 1})
+	if question+1 < len(r.times) {
+		r.after(at+r.rng.ExpFloat64()/r.rate, func(at float64) { r.arrive(at, question+1) })
 	}
 }
 
@@ -129,12 +119,11 @@ func (r *run) arrive(e event, rate float64, hedge bool) {
 func (r *run) send(at float64, node, question int) {
 	n := &r.nodes[node]
 	n.queue = append(n.queue, question)
-	r.work(at, node)
+	r.work(at, n)
 }
 
 // work has a replica answer the next question that has no answer.
-func (r *run) work(at float64, node int) {
-	n := &r.nodes[node]
+func (r *run) work(at float64, n *replica) {
 	for !n.busy && len(n.queue) > 0 {
 		q := n.queue[0]
 		n.queue = n.queue[1:]
@@ -143,25 +132,25 @@ func (r *run) work(at float64, node int) {
 		}
 		n.busy = true
 		took := math.Exp(r.rng.NormFloat64() * r.spread)
-		heap.Push(&r.events, event{at: max(at, n.until) + took, what: answers, who: node, ask: q})
+		r.after(max(at, n.until)+took, func(at float64) { r.answer(at, n, q) })
 	}
 }
 
-// answer ends the work of a replica, unless it stalls, and reports whether it is the first answer.
-func (r *run) answer(e event) (first bool) {
-	n := &r.nodes[e.who]
-	if n.until > e.at { // it has stalled since then
-		e.at, n.until = n.until+0.5, 0
-		heap.Push(&r.events, e)
-		return false
+// answer ends the work of a replica, unless it stalls.
+func (r *run) answer(at float64, n *replica, q int) {
+	if n.until > at { // it has stalled since then
+		again := n.until + 0.5
+		n.until = 0
+		r.after(again, func(at float64) { r.answer(at, n, q) })
+		return
 	}
 	n.busy = false
-	if first = r.times[e.ask] == 0; first {
-		r.times[e.ask] = e.at - r.begin[e.ask]
-		r.note(r.times[e.ask])
+	if r.times[q] == 0 {
+		r.times[q] = at - r.begin[q]
+		r.left--
+		r.note(r.times[q])
 	}
-	r.work(e.at, e.who)
-	return first
+	r.work(at, n)
 }
 
 // note keeps the 95th percentile of recent times, as gateways do.
