@@ -45,10 +45,7 @@ func (r *replica) keepIndexes(ctx context.Context) {
 		case <-ctx.Done():
 		case <-moved:
 		}
-		select { // not at each commit
-		case <-ctx.Done():
-		case <-time.After(200 * time.Millisecond):
-		}
+		_ = shardlog.Pause(ctx, 200*time.Millisecond) // not at each commit
 	}
 }
 

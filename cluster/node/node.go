@@ -88,9 +88,9 @@ func Start(ctx context.Context, c *shardlog.Cluster, o *Options) (*Node, error) 
 	n.clean()
 	n.work.Go(func() {
 		for n.ctx.Err() == nil {
-			if err := c.Watch(n.ctx, func(m shardlog.Map) bool { n.assign(&m); return true }); n.ctx.Err() == nil {
+			err := c.Watch(n.ctx, func(m shardlog.Map) bool { n.assign(&m); return true })
+			if shardlog.Pause(n.ctx, time.Second) == nil {
 				n.o.Logger.Error("the map of the cluster", "error", err)
-				n.sleep(time.Second)
 			}
 		}
 	})
@@ -168,13 +168,6 @@ func (n *Node) Close() {
 	n.stop()
 	_ = n.server.Shutdown(n.ctx) // at once
 	n.work.Wait()
-}
-
-func (n *Node) sleep(d time.Duration) {
-	select {
-	case <-n.ctx.Done():
-	case <-time.After(d):
-	}
 }
 
 // assign starts and ends replicas as a map says.
@@ -260,7 +253,7 @@ func (n *Node) announce() {
 			return
 		case <-tick.C:
 		case <-n.changed:
-			n.sleep(100 * time.Millisecond) // for further changes
+			_ = shardlog.Pause(n.ctx, 100*time.Millisecond) // for further changes
 		}
 	}
 }

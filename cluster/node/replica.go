@@ -214,11 +214,8 @@ func (r *replica) run(ctx context.Context) {
 			wait = minWait
 		}
 		r.failed(err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-			wait = min(2*wait, maxWait)
-		}
+		_ = shardlog.Pause(ctx, wait)
+		wait = min(2*wait, maxWait)
 	}
 }
 
@@ -352,24 +349,15 @@ func (r *replica) check(ctx context.Context, log *shardlog.Log) error {
 		if !errors.Is(err, shardlog.ErrLogLost) || try == 3 {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(500 * time.Millisecond):
+		if err := shardlog.Pause(ctx, 500*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }
 
 // watch checks the log every second, and ends the round if it has lost messages.
 func (r *replica) watch(ctx context.Context, log *shardlog.Log, stop context.CancelCauseFunc) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for shardlog.Pause(ctx, time.Second) == nil {
 		if err := r.check(ctx, log); errors.Is(err, shardlog.ErrLogLost) {
 			stop(err)
 		}

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/db"
@@ -199,10 +198,8 @@ func (n *Node) built(_ http.ResponseWriter, r *http.Request) (any, error) {
 		if err != nil || out.Known {
 			return out, err
 		}
-		select {
-		case <-ctx.Done():
+		if shardlog.Pause(ctx, timeout/300) != nil {
 			return out, nil
-		case <-time.After(timeout / 300):
 		}
 	}
 }

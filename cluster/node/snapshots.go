@@ -95,24 +95,14 @@ func (r *replica) restoreOne(ctx context.Context, s *shardlog.Snapshot) error {
 
 // keepSnapshots stores snapshots until the replica ends.
 func (r *replica) keepSnapshots(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for shardlog.Pause(ctx, time.Second) == nil {
 		due, err := r.due(ctx)
 		if err == nil && due {
 			err = r.takeSnapshot(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
 			r.logger.Warn("snapshot", "error", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(10 * time.Second):
-			}
+			_ = shardlog.Pause(ctx, 10*time.Second)
 		}
 	}
 }

@@ -119,7 +119,6 @@ func inSplit(m *shardlog.Map, shard string) bool {
 func until(ctx context.Context, c *shardlog.Cluster,
 	done func(*shardlog.Map, map[string]shardlog.NodeInfo) (bool, error),
 ) error {
-	var failed error
 	for {
 		m, nodes, err := Look(ctx, c)
 		if err == nil {
@@ -128,11 +127,8 @@ func until(ctx context.Context, c *shardlog.Cluster,
 				return err
 			}
 		}
-		failed = err
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), failed)
-		case <-time.After(every):
+		if ended := shardlog.Pause(ctx, every); ended != nil {
+			return errors.Join(ended, err)
 		}
 	}
 }

@@ -232,10 +232,8 @@ func (c *Cluster) Seal(ctx context.Context, s *Shard) (final uint64, err error) 
 		if now, err = l.State(ctx); now.Last != final {
 			final, still = now.Last, 0
 		}
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+		if err == nil {
+			err = Pause(ctx, 100*time.Millisecond)
 		}
 	}
 	return final, err

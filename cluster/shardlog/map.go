@@ -194,10 +194,8 @@ func (c *Cluster) Map(ctx context.Context) (m Map, err error) {
 			c.changed.CompareAndSwap(least, 0)
 			return m, nil
 		}
-		select {
-		case <-ctx.Done():
-			return m, ctx.Err()
-		case <-time.After(10 * time.Millisecond):
+		if err = Pause(ctx, 10*time.Millisecond); err != nil {
+			return m, err
 		}
 	}
 }
@@ -282,7 +280,7 @@ func (c *Cluster) Watch(ctx context.Context, f func(Map) bool) error {
 	var seen Map // servers that were restored have an older version
 	for ctx.Err() == nil {
 		m, err := c.Map(ctx)
-		if errors.Is(err, ErrNoCluster) || errors.Is(err, ErrFormat) {
+		if err != nil && !errors.Is(err, ErrUnreachable) {
 			return err
 		}
 		if err == nil && !reflect.DeepEqual(m, seen) {

@@ -74,6 +74,16 @@ func ask[T any](ctx context.Context, f func(context.Context) (T, error)) (out T,
 	}
 }
 
+// Pause returns after a time, or with the error of a context that ends before.
+func Pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
 // Options selects the servers and the cluster.
 type Options struct {
 	URL     string // of one server or several, separated by commas; it may have a user and a password

@@ -245,10 +245,7 @@ func (c *upCmd) create(a *app, nodes int) (log *shardlog.Cluster, err error) {
 		if err == nil || time.Now().After(end) || a.ctx.Err() != nil {
 			return log, err
 		}
-		select {
-		case <-a.ctx.Done():
-		case <-time.After(startTime / 120):
-		}
+		_ = shardlog.Pause(a.ctx, startTime/120)
 	}
 }
 
