@@ -182,9 +182,12 @@ func askProbabilities(m *kind.Manifest, o *PredictOptions, to *kind.LabelAsk) (e
 		return fmt.Errorf("%w: a probability of %g and a recall of %g: want 0 to 1", fail.Option, p, r)
 	case p > 0 && r > 0:
 		return fmt.Errorf("%w: MinProbability and Recall exclude each other", fail.Option)
+	case o.Params != nil && (p > 0 || r > 0):
+		return fmt.Errorf("%w: label model %q has probabilities with its own parameters only",
+			fail.Option, m.Info.Name)
 	case c == nil && (p > 0 || r > 0):
-		return fmt.Errorf("%w: label model %q has no probabilities: they need its own parameters "+
-			"and, when it is built, %d rows with labels", fail.Option, m.Info.Name, labels.LeastCalibrationRows)
+		return fmt.Errorf("%w: label model %q has no probabilities: a build makes them from %d rows or more "+
+			"with labels that other rows have, too", fail.Option, m.Info.Name, labels.LeastCalibrationRows)
 	case c == nil:
 		return nil
 	case r > 0:

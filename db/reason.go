@@ -365,10 +365,15 @@ func decisionText(d *kind.TreeDecision, class string) string {
 	if d.Voters > 1 {
 		s += fmt.Sprintf("%d of %d votes, ", max(d.Votes, d.Voters-d.Votes), d.Voters)
 	}
-	if n := len(d.Contributions); d.Rows == 0 { // a linear classifier
-		s += counted(n, "feature")
-	} else {
+	switch n := len(d.Contributions); {
+	case d.Rows > 0:
 		s += fmt.Sprintf("%d of %s, %s", n, counted(d.Selected, "feature"), counted(d.Rows, "row"))
+	case d.Vector == 0: // as in what follows, a linear classifier
+		s += counted(n, "feature")
+	case n == 0:
+		s += "vector"
+	default:
+		s += counted(n, "feature") + " and vector"
 	}
 	if d.Errors > 0 {
 		s += ", " + counted(d.Errors, "error")
