@@ -51,7 +51,6 @@ type commands struct {
 	Split     splitCmd     `cmd:"" help:"Divide a shard into two."`
 	Recover   recoverCmd   `cmd:"" help:"Give a shard whose log is lost a new one."`
 	Backup    backupCmd    `cmd:"" help:"Copy the file of each shard into a folder."`
-	Compare   compareCmd   `cmd:"" help:"Compare the answers for data sets with those of one file."`
 	Restore   restoreCmd   `cmd:"" help:"Store the collections of a backup, without indexes."`
 }
 

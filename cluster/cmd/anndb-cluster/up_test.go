@@ -108,7 +108,15 @@ func TestUp(t *testing.T) {
 	if data := os.Getenv("ANNDB_DATA"); data == "" {
 		t.Log("SKIPPED: data sets: ANNDB_DATA is not set")
 	} else {
-		t.Log(run(t, folder, "compare", data, "--rows", "1500", "--queries", "20"))
+		var a app
+		must(t, a.load(folder))
+		compare := exec.Command("go", "run", "./bench/cluster", "-data", data, "-rows", "1500", "-queries", "20",
+			"-gateway", a.Gateway)
+		compare.Dir = "../../.."
+		out, err := compare.CombinedOutput()
+		if t.Logf("%s", out); err != nil {
+			t.Error(err)
+		}
 	}
 	run(t, folder, "create", "docs", "--text", "--dim", "2")
 	rows := filepath.Join(t.TempDir(), "rows.jsonl")

@@ -1,8 +1,14 @@
+// Command cluster compares the answers of a cluster with those of one file behind a server, on the data sets of the
+// benchmarks, and prints the median times of both. Exact answers are equal, or the exit code is 1.
+//
+//	anndb-cluster up FOLDER
+//	go run ./bench/cluster -data ../shared/data -queries 200
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -12,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/anndb/anndb/client"
@@ -26,27 +33,51 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// compareCmd compares the answers of a cluster with those of one file behind a server.
-type compareCmd struct {
-	Data    string   `arg:"" help:"The folder of the data sets."`
-	Sets    []string `help:"fashion-mnist, eurlex57k, wordnet; all without it."`
-	Rows    int      `help:"At most so many of each set; 0 for all."`
-	Queries int      `default:"100" help:"Of each kind of search."`
+// bench is a run.
+type bench struct {
+	ctx           context.Context
+	data          string // the folder of the data sets
+	rows, queries int    // at most of each set, 0 for all
 }
 
-// comparedSet is a data set.
-type comparedSet struct {
+func main() {
+	b := &bench{ctx: context.Background()}
+	flag.StringVar(&b.data, "data", os.Getenv("ANNDB_DATA"), "folder of the data sets")
+	flag.IntVar(&b.rows, "rows", 0, "at most so many of each set; 0 for all")
+	flag.IntVar(&b.queries, "queries", 100, "of each kind of search")
+	url := flag.String("gateway", "http://127.0.0.1:7700", "of the cluster")
+	name := flag.String("cluster", "main", "its name")
+	token := flag.String("token", "", "that the gateway wants")
+	only := flag.String("sets", "", "names of data sets, with commas; all without it")
+	flag.Parse()
+	c, err := client.New(*url, &client.Options{Token: *token})
+	for _, s := range sets {
+		if err != nil || *only != "" && !slices.Contains(strings.Split(*only, ","), s.name) {
+			continue
+		}
+		if err = b.compare(c.File(*name), &s); err != nil {
+			err = fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+// set is a data set.
+type set struct {
 	name          string
 	schema        db.Schema
 	rows, queries string // files
 	read          dataset.Options
 	vectors       [2]string // of both
 	build         index.Options
-	searches      []comparedSearch
+	searches      []search
 }
 
-// comparedSearch is a kind of search: with the parts of the query that it has.
-type comparedSearch struct {
+// search is a kind of search: with the parts of the query that it has.
+type search struct {
 	name         string
 	vector, rest bool
 	index        string
@@ -54,12 +85,12 @@ type comparedSearch struct {
 	model        *lcif.Params // of a prediction in place of a search
 }
 
-var comparedSets = []comparedSet{
+var sets = []set{
 	{
 		name: "fashion-mnist", schema: db.Schema{Dim: 784},
 		rows: "fashion-mnist/train-images-idx3-ubyte.gz", queries: "fashion-mnist/t10k-images-idx3-ubyte.gz",
 		build: &index.Forest{Seed: 1},
-		searches: []comparedSearch{
+		searches: []search{
 			{name: "exact", vector: true, rest: true, index: db.Flat},
 			{name: "at 0.95", vector: true, rest: true, recall: true},
 		},
@@ -68,7 +99,7 @@ var comparedSets = []comparedSet{
 		name: "eurlex57k", schema: db.Schema{Sparse: true},
 		rows: "eurlex57k/eurlex57k-train.txt.gz", queries: "eurlex57k/eurlex57k-test.txt.gz",
 		build: &index.Postings{},
-		searches: []comparedSearch{
+		searches: []search{
 			{name: "sparse", vector: true, rest: true},
 			// With given parameters labels are in the order of their scores, and not of probabilities, which several
 			// models do not have.
@@ -81,68 +112,56 @@ var comparedSets = []comparedSet{
 		vectors: [2]string{"wordnet/rows.f16.npy.gz", "wordnet/queries.f16.npy.gz"},
 		read:    dataset.Options{Kind: dataset.Text, IgnoreColumns: []string{"words"}},
 		build:   &index.Postings{},
-		searches: []comparedSearch{
+		searches: []search{
 			{name: "text", rest: true}, {name: "vector", vector: true, index: db.Flat},
 			{name: "both", vector: true, rest: true, index: db.Flat},
 		},
 	},
 }
 
-func (c *compareCmd) Run(a *app, f client.File) error {
-	for _, s := range comparedSets {
-		if len(c.Sets) > 0 && !slices.Contains(c.Sets, s.name) {
-			continue
-		}
-		if err := c.compare(a, f, &s); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-	}
-	return nil
-}
-
 // compare compares a set.
-func (c *compareCmd) compare(a *app, cluster client.File, s *comparedSet) (err error) {
+func (b *bench) compare(cluster client.File, s *set) (err error) {
 	folder, err := os.MkdirTemp("", "anndb")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	file, end, err := serveFile(a.ctx, filepath.Join(folder, "one.anndb"))
+	file, end, err := serveFile(b.ctx, filepath.Join(folder, "one.anndb"))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	queries, err := c.queries(a, s)
+	queries, err := b.questions(s)
 	if err != nil {
 		return err
 	}
 	var colls []client.Collection
 	for i, f := range []client.File{file, cluster} {
-		coll, err := f.Create(a.ctx, s.name, s.schema)
+		coll, err := f.Create(b.ctx, s.name, s.schema)
 		if err != nil {
 			return err
 		}
 		begin := time.Now()
-		n, err := coll.Load(a.ctx, c.read(a, s, s.rows, s.vectors[0], c.Rows), nil)
+		n, err := coll.Load(b.ctx, b.read(s, s.rows, s.vectors[0], b.rows), nil)
 		if err != nil {
 			return err
 		}
 		loaded := time.Since(begin)
-		_, err = coll.Build(a.ctx, "main", s.build)
+		_, err = coll.Build(b.ctx, "main", s.build)
 		for _, how := range s.searches {
 			if err == nil && how.model != nil {
-				_, err = coll.Build(a.ctx, how.name, &index.LCIF{Weight: "none", Params: how.model})
+				_, err = coll.Build(b.ctx, how.name, &index.LCIF{Weight: "none", Params: how.model})
 			}
 		}
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.out, "%s, %s: %d rows in %.1f s, built in %.1f s\n", s.name, []string{"file", "cluster"}[i], n,
+		fmt.Printf("%s, %s: %d rows in %.1f s, built in %.1f s\n", s.name, []string{"file", "cluster"}[i], n,
 			loaded.Seconds(), (time.Since(begin) - loaded).Seconds())
 		colls = append(colls, coll)
 	}
 	for _, how := range s.searches {
-		if err := how.compare(a, s, colls, queries); err != nil {
+		if err := how.compare(b.ctx, s, colls, queries); err != nil {
 			return fmt.Errorf("%s: %w", how.name, err)
 		}
 	}
@@ -173,15 +192,15 @@ func serveFile(ctx context.Context, path string) (f client.File, end func() erro
 }
 
 // read returns the first rows of a file of the set.
-func (c *compareCmd) read(a *app, s *comparedSet, path, vectors string, most int) iter.Seq2[db.Row, error] {
+func (b *bench) read(s *set, path, vectors string, most int) iter.Seq2[db.Row, error] {
 	o := s.read
-	o.Context = a.ctx
+	o.Context = b.ctx
 	if vectors != "" {
-		o.VectorsPath = filepath.Join(c.Data, vectors)
+		o.VectorsPath = filepath.Join(b.data, vectors)
 	}
 	return func(yield func(db.Row, error) bool) {
 		n := 0
-		for row, err := range rows.File(filepath.Join(c.Data, path), o) {
+		for row, err := range rows.File(filepath.Join(b.data, path), o) {
 			if most > 0 && n == most || !yield(row, err) {
 				return
 			}
@@ -190,9 +209,9 @@ func (c *compareCmd) read(a *app, s *comparedSet, path, vectors string, most int
 	}
 }
 
-// queries returns the queries of a set.
-func (c *compareCmd) queries(a *app, s *comparedSet) (out []db.Query, err error) {
-	for row, err := range c.read(a, s, s.queries, s.vectors[1], c.Queries) {
+// questions returns the queries of a set.
+func (b *bench) questions(s *set) (out []db.Query, err error) {
+	for row, err := range b.read(s, s.queries, s.vectors[1], b.queries) {
 		if err != nil {
 			return nil, err
 		}
@@ -203,15 +222,15 @@ func (c *compareCmd) queries(a *app, s *comparedSet) (out []db.Query, err error)
 	return out, nil
 }
 
-// comparedDepth is how many rows each part of a query by both finds: of rows with equal scores at the end a file
+// depth is how many rows each part of a query by both finds: of rows with equal scores at the end a file
 // and a cluster, which number rows differently, find different ones, so that is where they are far from the hits.
-const comparedDepth = 5000
+const depth = 5000
 
 // compare asks the file and the cluster in turn, and prints their median times.
-func (how *comparedSearch) compare(a *app, s *comparedSet, colls []client.Collection, queries []db.Query) error {
-	search := &db.SearchOptions{Index: how.index}
+func (how *search) compare(ctx context.Context, s *set, colls []client.Collection, queries []db.Query) error {
+	o := &db.SearchOptions{Index: how.index}
 	if how.vector && how.rest && s.schema.Text != nil {
-		search.Rank.Depth = comparedDepth
+		o.Rank.Depth = depth
 	}
 	predict := &db.PredictOptions{Index: how.name, Top: 5, Params: how.model}
 	var times [2][]time.Duration
@@ -230,9 +249,9 @@ func (how *comparedSearch) compare(a *app, s *comparedSet, colls []client.Collec
 			begin := time.Now()
 			var err error
 			if how.model != nil {
-				labels[of], err = coll.Predict(a.ctx, q, predict)
+				labels[of], err = coll.Predict(ctx, q, predict)
 			} else {
-				results[of], err = coll.Search(a.ctx, q, search)
+				results[of], err = coll.Search(ctx, q, o)
 			}
 			if err != nil {
 				return err
@@ -240,7 +259,7 @@ func (how *comparedSearch) compare(a *app, s *comparedSet, colls []client.Collec
 			times[of] = append(times[of], time.Since(begin))
 		}
 		if how.recall {
-			right, err := colls[0].Search(a.ctx, q, &db.SearchOptions{Index: db.Flat})
+			right, err := colls[0].Search(ctx, q, &db.SearchOptions{Index: db.Flat})
 			if err != nil {
 				return err
 			}
@@ -263,7 +282,7 @@ func (how *comparedSearch) compare(a *app, s *comparedSet, colls []client.Collec
 		what = fmt.Sprintf("recall %.3f of the file, %.3f of the cluster", float64(found[0])/float64(all),
 			float64(found[1])/float64(all))
 	}
-	fmt.Fprintf(a.out, "%s, %s: %d queries, %s; median %v of the file, %v of the cluster\n", s.name, how.name,
+	fmt.Printf("%s, %s: %d queries, %s; median %v of the file, %v of the cluster\n", s.name, how.name,
 		len(queries), what, median(times[0]), median(times[1]))
 	return nil
 }
