@@ -69,7 +69,6 @@ type PredictStats struct {
 	lcif.Stats
 	Decisions int      // taken in all trees of the model
 	Unknown   []string // the features of a query that no row has ever had: names, or numbers as in files
-	NoVector  bool     // with NoEvidence: the model uses vectors, and the query has none
 }
 
 // Predict predicts the labels of a query with a label model, best first: by probability, for psp@5 times
@@ -153,8 +152,8 @@ func predictLabels(
 			Label: r.Name, Score: r.Score, Probability: r.Probability, Predicted: r.Predicted,
 		})
 	}
-	blind := a.Stats.NoEvidence && x.Manifest.Uses != "" && !ask.byVector
-	out.Stats = PredictStats{a.Stats, a.Decisions, ask.features.unknown, blind}
+	out.Stats = PredictStats{a.Stats, a.Decisions, ask.features.unknown}
+	out.Stats.NoVector = a.Stats.NoEvidence && x.Manifest.Uses != "" && !ask.byVector
 	switch {
 	case out.Stats.NoEvidence && o.Frequent:
 		if out.Labels, err = frequentLabels(st, o); err != nil {

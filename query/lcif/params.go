@@ -41,6 +41,7 @@ type Stats struct {
 	Feature    int  // labels with a feature score
 	Candidates int  // labels with any score (definition 9)
 	NoEvidence bool // no label has any score
+	NoVector   bool // with NoEvidence: the model uses vectors, and the query has none
 	// Search describes the search for the neighbours, if its source counts that.
 	Search postings.Stats
 }
