@@ -131,7 +131,11 @@ func MembersTitle(i index.Info) string {
 	if !ok {
 		return ""
 	}
-	return fmt.Sprintf("What was tried, by %v on held-out rows", o.Objective)
+	title := fmt.Sprintf("What was tried, by %v on held-out rows", o.Objective)
+	if i.Unfinished {
+		title += " (the same build again goes on)"
+	}
+	return title
 }
 
 // MembersTable shows the settings of members that were measured for a model of several kinds, and the weights
