@@ -106,18 +106,15 @@ func (g *thinning) pass(ctx context.Context, c Candidates) ([]uint32, error) {
 // block prunes the candidates of the rows [lo, hi).
 func (g *thinning) block(ctx context.Context, c Candidates, lo, hi int, out []uint32) error {
 	ptr, by := listing(c, g.n, lo, hi)
-	return par.Ranges(ctx, par.Work{N: hi - lo, Grain: 256, Workers: g.workers},
-		func() func(from, to int) error {
-			p := pruner{rows: g.rows, dim: g.rows.Dim()}
-			p.a, p.b = make([]float32, p.dim), make([]float32, p.dim)
-			return func(from, to int) error {
-				for j := from; j < to; j++ {
-					i, lists := lo+j, c.of(lo+j)
-					p.prune(uint32(i), [3][]uint32{lists[0], lists[1], by[ptr[j]:ptr[j+1]]}, out[i*g.m:(i+1)*g.m])
-				}
-				return nil
-			}
-		})
+	work := par.Work{N: hi - lo, Grain: 256, Workers: g.workers}
+	return par.Items(ctx, work, func() func(j int) error {
+		p := newPruner(g.rows)
+		return func(j int) error {
+			i, lists := lo+j, c.of(lo+j)
+			p.prune(uint32(i), [3][]uint32{lists[0], lists[1], by[ptr[j]:ptr[j+1]]}, out[i*g.m:(i+1)*g.m])
+			return nil
+		}
+	})
 }
 
 // listing returns the rows that list the rows [lo, hi): those of row lo+j are by[ptr[j]:ptr[j+1]].
@@ -150,10 +147,13 @@ func listing(c Candidates, n, lo, hi int) (ptr, by []uint32) {
 // pruner is the scratch memory of one goroutine.
 type pruner struct {
 	rows  Rows
-	dim   int
 	a, b  []float32
 	edges []edge
 	kept  []edge
+}
+
+func newPruner(rows Rows) pruner {
+	return pruner{rows: rows, a: make([]float32, rows.Dim()), b: make([]float32, rows.Dim())}
 }
 
 // distance returns the squared distance of two rows.

@@ -146,27 +146,25 @@ func (s *sample) anchors(ctx context.Context, rows Rows, lists []uint32, k, work
 	}
 	for range anchorRounds {
 		next := make([]uint32, n)
-		err := par.Ranges(ctx, par.Work{N: n, Grain: 256, Workers: workers}, func() func(lo, hi int) error {
+		err := par.Items(ctx, par.Work{N: n, Grain: 256, Workers: workers}, func() func(i int) error {
 			a, b := make([]float32, rows.Dim()), make([]float32, rows.Dim())
-			return func(lo, hi int) error {
-				for i := lo; i < hi; i++ {
-					x := rows.Row(i, a)
-					best, least, last := anchor[i], float32(0), none
-					if best != none {
-						least = vector.L2Squared(x, rows.Row(int(s.ids[best]), b))
-					}
-					for _, id := range lists[i*k : (i+1)*k] {
-						at := anchor[id]
-						if at == none || at == best || at == last {
-							continue
-						}
-						last = at
-						if d := vector.L2Squared(x, rows.Row(int(s.ids[at]), b)); best == none || d < least {
-							best, least = at, d
-						}
-					}
-					next[i] = best
+			return func(i int) error {
+				x := rows.Row(i, a)
+				best, least, last := anchor[i], float32(0), none
+				if best != none {
+					least = vector.L2Squared(x, rows.Row(int(s.ids[best]), b))
 				}
+				for _, id := range lists[i*k : (i+1)*k] {
+					at := anchor[id]
+					if at == none || at == best || at == last {
+						continue
+					}
+					last = at
+					if d := vector.L2Squared(x, rows.Row(int(s.ids[at]), b)); best == none || d < least {
+						best, least = at, d
+					}
+				}
+				next[i] = best
 				return nil
 			}
 		})

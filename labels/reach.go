@@ -37,8 +37,7 @@ func Reach(ctx context.Context, rows Rows, lists []uint32, m int, c Candidates) 
 	if err := c.check(n); err != nil {
 		return 0, err
 	}
-	r.pruner = pruner{rows: rows, dim: rows.Dim()}
-	r.a, r.b = make([]float32, r.dim), make([]float32, r.dim)
+	r.pruner = newPruner(rows)
 	r.walkFromCentre()
 	for round := 1; round < reachRounds && r.count < n; round++ {
 		if err := ctx.Err(); err != nil {

@@ -45,7 +45,13 @@ func Workers(n int) int {
 
 // Each calls f for every number. Errors: those of f and of the context.
 func Each(ctx context.Context, w Work, f func(i int) error) error {
+	return Items(ctx, w, func() func(int) error { return f })
+}
+
+// Items is Each with a function of each goroutine, which start returns; see Ranges.
+func Items(ctx context.Context, w Work, start func() func(i int) error) error {
 	return Ranges(ctx, w, func() func(lo, hi int) error {
+		f := start()
 		return func(lo, hi int) error {
 			for i := lo; i < hi; i++ {
 				if err := f(i); err != nil {

@@ -25,24 +25,13 @@ const taskRows = 256
 
 // eachRow calls a goroutine's function, which prepare returns, for rows 0 to n−1. workers < 1
 // means all processors. progress, which may be nil, is called by one goroutine at a time with
-// growing done. Errors: that of the first row that fails, with its number; the context's.
+// growing done. Errors: that of the first row that fails, and the context's.
 func eachRow(ctx context.Context, n, workers int, progress func(done, total int),
 	prepare func() func(i int) error) error {
 	workers = par.Workers(workers)
 	grain := min(max(1, n/(4*workers)), taskRows)
 	work := par.Work{N: n, Grain: grain, Workers: workers, Progress: progress}
-	err := par.Ranges(ctx, work, func() func(lo, hi int) error {
-		each := prepare()
-		return func(lo, hi int) error {
-			for i := lo; i < hi; i++ {
-				if err := each(i); err != nil {
-					return fmt.Errorf("row %d: %w", i, err)
-				}
-			}
-			return nil
-		}
-	})
-	if err != nil {
+	if err := par.Items(ctx, work, prepare); err != nil {
 		return fmt.Errorf("lcif: %w", err)
 	}
 	return nil

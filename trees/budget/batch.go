@@ -23,9 +23,12 @@ func PredictSets(ctx context.Context, m *Model, x *vector.CSR, workers int) (*la
 	}
 	index := NewIndex(m)
 	sets := make([][]uint32, x.Rows())
-	err := forRows(ctx, x.Rows(), workers, func() func(int) {
+	err := par.Items(ctx, batchOf(x.Rows(), workers), func() func(int) error {
 		p := NewPredictor(index)
-		return func(i int) { sets[i] = slices.Clone(p.Set(x.Row(i))) }
+		return func(i int) error {
+			sets[i] = slices.Clone(p.Set(x.Row(i)))
+			return nil
+		}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("budget: predict: %w", err)
@@ -37,17 +40,5 @@ func PredictSets(ctx context.Context, m *Model, x *vector.CSR, workers int) (*la
 	return labels.NewMatrix(rows)
 }
 
-// forRows calls a function for every row number below n. Every goroutine calls start once and
-// then the function that start returns.
-func forRows(ctx context.Context, n, workers int, start func() func(int)) error {
-	work := par.Work{N: n, Grain: batchRows, Workers: workers}
-	return par.Ranges(ctx, work, func() func(lo, hi int) error {
-		f := start()
-		return func(lo, hi int) error {
-			for i := lo; i < hi; i++ {
-				f(i)
-			}
-			return nil
-		}
-	})
-}
+// batchOf is the loop over n rows.
+func batchOf(n, workers int) par.Work { return par.Work{N: n, Grain: batchRows, Workers: workers} }

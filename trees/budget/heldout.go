@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -30,11 +31,12 @@ func HeldOutScores(ctx context.Context, kind Kind, job Job, test []int) (*vector
 	}
 	rows := make([]vector.Sparse, len(test))
 	index := NewIndex(m)
-	err = forRows(ctx, len(test), job.Workers, func() func(int) {
+	err = par.Items(ctx, batchOf(len(test), job.Workers), func() func(int) error {
 		p := NewPredictor(index)
-		return func(i int) {
+		return func(i int) error {
 			s := p.LabelScores(job.X.Row(test[i]))
 			rows[i] = vector.Sparse{Index: slices.Clone(s.Index), Value: slices.Clone(s.Value)}
+			return nil
 		}
 	})
 	cols := out.Cols

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -76,15 +77,16 @@ func (j *Job) finish(ctx context.Context, m *Model, trees []sbtTree) error {
 	clear(m.LeafRows)
 	clear(m.LeafPositive)
 	for t, tree := range trees {
-		err := forRows(ctx, len(tree.rows), j.Workers, func() func(int) {
+		err := par.Items(ctx, batchOf(len(tree.rows), j.Workers), func() func(int) error {
 			p := NewPredictor(index)
-			return func(i int) {
+			return func(i int) error {
 				row := tree.rows[i]
 				leaf, _ := p.Leaf(j.X.Row(int(row)), t)
 				atomic.AddUint32(&m.LeafRows[leaf], 1)
 				if tree.y[row] > 0 {
 					atomic.AddUint32(&m.LeafPositive[leaf], 1)
 				}
+				return nil
 			}
 		})
 		if err != nil {

@@ -191,9 +191,9 @@ func (f *Forest) grow(
 		}
 	}
 	work := par.Work{N: p.Trees, Workers: workers, Progress: halves(0)}
-	err := par.Ranges(ctx, work, func() func(t, _ int) error {
+	err := par.Items(ctx, work, func() func(t int) error {
 		g := newGrower(f, train, lab)
-		return func(t, _ int) error {
+		return func(t int) error {
 			parts[t] = g.tree(ctx, t)
 			return nil
 		}
@@ -204,9 +204,9 @@ func (f *Forest) grow(
 	leaves := make([]leafWriter, p.Trees)
 	members := make([]leafWriter, p.Trees)
 	work.Progress = halves(p.Trees)
-	err = par.Ranges(ctx, work, func() func(t, _ int) error {
+	err = par.Items(ctx, work, func() func(t int) error {
 		v := newVoteCounter(f.CorpusN)
-		return func(t, _ int) error {
+		return func(t int) error {
 			if p.Natural {
 				f.labelTables(ctx, v, lab, &parts[t], &leaves[t])
 			}

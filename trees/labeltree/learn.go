@@ -210,23 +210,21 @@ func (l *learner) learn(ctx context.Context, n *node) error {
 	if l.Progress != nil {
 		work.Progress = func(done, _ int) { l.Progress(before+done, l.total) }
 	}
-	err := par.Ranges(ctx, work, func() func(lo, hi int) error {
+	err := par.Items(ctx, work, func() func(c int) error {
 		s, positive := &solver{}, make([]bool, len(rows))
-		return func(lo, hi int) error {
-			for c := lo; c < hi; c++ {
-				mark := func(is bool) {
-					for _, label := range n.children[c] {
-						for _, r := range l.rows[label] {
-							positive[l.place[r]] = is
-						}
+		return func(c int) error {
+			mark := func(is bool) {
+				for _, label := range n.children[c] {
+					for _, r := range l.rows[label] {
+						positive[l.place[r]] = is
 					}
 				}
-				mark(true)
-				s.solve(p, positive, end, l.Params.Seed^uint64(len(l.m.Target)+c))
-				mark(false)
-				found[c] = l.kept(s.w)
 			}
-			return ctx.Err()
+			mark(true)
+			s.solve(p, positive, end, l.Params.Seed^uint64(len(l.m.Target)+c))
+			mark(false)
+			found[c] = l.kept(s.w)
+			return nil
 		}
 	})
 	l.done += len(found)
@@ -294,18 +292,16 @@ func (l *learner) lead(ctx context.Context, level []node) error {
 	first := l.m.Nodes()
 	led := make([][DefaultBeam]int32, len(l.Rows))
 	work := par.Work{N: len(l.Rows), Grain: 64, Workers: l.Workers}
-	err := par.Ranges(ctx, work, func() func(lo, hi int) error {
+	err := par.Items(ctx, work, func() func(i int) error {
 		p := NewPredictor(l.m)
-		return func(lo, hi int) error {
-			for i := lo; i < hi; i++ {
-				for k := range led[i] {
-					led[i][k] = -1
-				}
-				for k, b := range p.follow(l.X.Row(l.Rows[i]), DefaultBeam, first) {
-					led[i][k] = int32(int(b.at) - first)
-				}
+		return func(i int) error {
+			for k := range led[i] {
+				led[i][k] = -1
 			}
-			return ctx.Err()
+			for k, b := range p.follow(l.X.Row(l.Rows[i]), DefaultBeam, first) {
+				led[i][k] = int32(int(b.at) - first)
+			}
+			return nil
 		}
 	})
 	for i, list := range led {

@@ -183,10 +183,10 @@ func (r *run) prepare(ctx context.Context) (err error) {
 func (r *run) exact(ctx context.Context) (*recall.Truth, error) {
 	found := make([][]vector.Neighbor, len(r.queries))
 	work := par.Work{N: len(r.queries), Workers: r.Workers}
-	err := par.Ranges(ctx, work, func() func(i, _ int) error {
+	err := par.Items(ctx, work, func() func(i int) error {
 		s := query.NewSearcher()
 		p := query.Params{K: r.K, Method: query.Flat}
-		return func(i, _ int) (err error) {
+		return func(i int) (err error) {
 			found[i], _, err = s.Search(ctx, &r.corpus.base, r.queries[i], &p, nil)
 			return err
 		}

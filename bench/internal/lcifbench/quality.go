@@ -77,12 +77,10 @@ func Predict(
 	ctx context.Context, view *lcif.View, rows *vector.CSR, params *lcif.Params, workers int,
 ) ([][]labels.Ranked, error) {
 	out := make([][]labels.Ranked, rows.Rows())
-	err := par.Ranges(ctx, par.Work{N: len(out), Grain: 16, Workers: workers}, func() func(lo, hi int) error {
+	err := par.Items(ctx, par.Work{N: len(out), Grain: 16, Workers: workers}, func() func(i int) error {
 		p := lcif.NewPredictor()
-		return func(lo, hi int) (err error) {
-			for i := lo; i < hi && err == nil; i++ {
-				out[i], _, err = p.Predict(ctx, view, valued(rows.Row(i)), params, nil)
-			}
+		return func(i int) (err error) {
+			out[i], _, err = p.Predict(ctx, view, valued(rows.Row(i)), params, nil)
 			return err
 		}
 	})

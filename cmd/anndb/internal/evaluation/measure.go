@@ -88,10 +88,10 @@ func (q *querySet) measure(
 	}
 	micros := make([]float64, e.rounds*len(queries))
 	start := time.Now()
-	err = par.Ranges(ctx, par.Work{N: len(micros), Workers: e.threads}, func() func(i, _ int) error {
+	err = par.Items(ctx, par.Work{N: len(micros), Workers: e.threads}, func() func(i int) error {
 		with := *o
 		with.K, with.Reuse = q.k, make([]db.Hit, 0, q.k)
-		return func(i, _ int) error {
+		return func(i int) error {
 			start := time.Now()
 			_, err := q.coll.Search(ctx, queries[i%len(queries)], &with)
 			micros[i] = float64(time.Since(start).Nanoseconds()) / 1e3

@@ -41,9 +41,9 @@ func usersOf(ctx context.Context, st kind.Source, v *query.View, k int) (set que
 // scanTruth finds the k nearest rows of each query of which fewer are known, by comparing with every row.
 func scanTruth(ctx context.Context, v *query.View, set query.QuerySet, k int) error {
 	w := par.Work{N: len(set.Queries), Workers: kind.WorkersOf(ctx)}
-	return par.Ranges(ctx, w, func() func(i, _ int) error {
+	return par.Items(ctx, w, func() func(i int) error {
 		s, p := query.NewSearcher(), query.Params{K: k, Method: query.Flat}
-		return func(i, _ int) error {
+		return func(i int) error {
 			if len(set.Truth[i]) >= k {
 				return nil
 			}
