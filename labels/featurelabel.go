@@ -101,10 +101,7 @@ func CountFeatureLabels(ctx context.Context, features *vector.CSR, labels *Matri
 	columns := features.Transpose()
 	m := columns.Rows()
 	s := &FeatureLabels{Ptr: make([]uint64, 1, m+1), Square: make([]Uint128, m),
-		Rows: make([]uint32, labels.Labels())}
-	for j := range s.Rows {
-		s.Rows[j] = uint32(len(labels.Column(j)))
-	}
+		Rows: LabelRows[uint32](labels)}
 	parts, err := inParts(ctx, m, workers, func() func(lo, hi int) (part, error) {
 		c := &counter{columns: columns, labels: labels, sums: make([]int64, labels.Labels()),
 			square: s.Square}

@@ -78,6 +78,15 @@ func (m *Matrix) Row(i int) []uint32 { return m.rows.Row(i).Index }
 // it.
 func (m *Matrix) Column(j int) []uint32 { return m.cols.Row(j).Index }
 
+// LabelRows returns the number of rows with each label.
+func LabelRows[T int | uint32](m *Matrix) []T {
+	rows := make([]T, m.Labels())
+	for j := range rows {
+		rows[j] = T(len(m.Column(j)))
+	}
+	return rows
+}
+
 // Entries returns the number of ones.
 func (m *Matrix) Entries() int { return len(m.rows.Index) }
 

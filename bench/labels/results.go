@@ -90,12 +90,7 @@ func common(a, b []uint32) (n int) {
 }
 
 // labelRows returns the number of training rows of each label.
-func (s *set) labelRows() (rows []int) {
-	for l := range s.train.Labels.Labels() {
-		rows = append(rows, len(s.train.Labels.Column(l)))
-	}
-	return rows
-}
+func (s *set) labelRows() []int { return labels.LabelRows[int](s.train.Labels) }
 
 // deliver measures sets that were asked for with a recall.
 func deliver(truth, sets *labels.Matrix) (d delivered) {

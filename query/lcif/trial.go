@@ -76,7 +76,9 @@ func newTrials(data *HeldOut, workers int) (*trials, error) {
 	if len(data.Parts) == 0 || data.Train == nil {
 		return nil, fmt.Errorf("%w: nothing held out", query.ErrParams)
 	}
-	t := &trials{data: data, workers: workers, feature: map[float64]scoreRows{}}
+	t := &trials{
+		data: data, workers: workers, rows: labels.LabelRows[int](data.Train), feature: map[float64]scoreRows{},
+	}
 	all := vector.CSR{Ptr: []uint64{0}, Cols: data.Train.Labels()}
 	for i, p := range data.Parts {
 		if p.View == nil || p.Queries == nil || p.Truth == nil || p.Queries.Rows() != p.Truth.Rows() ||
@@ -89,9 +91,6 @@ func newTrials(data *HeldOut, workers int) (*trials, error) {
 			all.Index = append(all.Index, p.Truth.Row(r)...)
 			all.Ptr = append(all.Ptr, uint64(len(all.Index)))
 		}
-	}
-	for l := range all.Cols {
-		t.rows = append(t.rows, len(data.Train.Column(l)))
 	}
 	t.weights = labels.InversePropensities(t.rows, data.Train.Rows())
 	var err error

@@ -57,11 +57,7 @@ func (d *Rows) Calibrate(timer *kind.Timer, seed uint64, o labels.CalibrateOptio
 			tested = append(tested, test...)
 		}
 		scores.Cols = d.Sets.Labels() // the last labels may have no score
-		rows := make([]int, d.Sets.Labels())
-		for label := range rows {
-			rows[label] = len(d.Sets.Column(label))
-		}
-		c, err = labels.Calibrate(d.Sets.Select(tested), scores, rows, o)
+		c, err = labels.Calibrate(d.Sets.Select(tested), scores, labels.LabelRows[int](d.Sets), o)
 		return err
 	})
 	if errors.Is(err, ErrUntrainable) {

@@ -98,26 +98,17 @@ func (l *learned) encode(ctx context.Context, st kind.Source, data *labelled.Row
 		vectorOf = vectorsOf(base)
 		l.fitVectors(base.Dim, data, vectorOf)
 	}
-	out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	cols := l.input.Vectors
+	if features {
+		cols += data.Rows.Cols
+	}
 	var x vector.Sparse
 	var room []float32
-	for row, at := 0, 0; row < data.Rows.Rows(); row++ {
-		x.Index, x.Value = x.Index[:0], x.Value[:0]
-		if at < len(data.Live) && data.Live[at] == row {
-			at++
-			l.input.encode(&x, data.Rows.Row(row), vectorOf(row), &room)
-		}
-		out.Append(x)
-		if row%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	out.Cols = l.input.Vectors
-	if features {
-		out.Cols += data.Rows.Cols
-	}
-	data.Rows = out
-	return nil
+	data.Rows = data.Mapped(cols, func(row int) vector.Sparse {
+		l.input.encode(&x, data.Rows.Row(row), vectorOf(row), &room)
+		return x
+	})
+	return ctx.Err()
 }
 
 // vectorsOf returns a function that returns the vector of a row, nil if it has none.

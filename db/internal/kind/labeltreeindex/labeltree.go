@@ -80,8 +80,6 @@ type learned struct {
 // detail is the part of a manifest that only these models have.
 type detail struct {
 	Cols, Labels, Inner int
-	// Names is the number of label names.
-	Names int
 	encoding
 }
 
@@ -115,9 +113,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 		return nil, fmt.Errorf("%w: no row of %q has a text, features or vector to learn from",
 			fail.Empty, job.Coll)
 	}
-	for label := range l.names {
-		l.rows = append(l.rows, uint32(len(data.Sets.Column(label))))
-	}
+	l.rows = labels.LabelRows[uint32](data.Sets)
 	err = job.Timer.Run("trees", func(report func(int, int)) (err error) {
 		l.model, err = l.train(ctx, job, data, data.Live, report)
 		return err
@@ -199,7 +195,7 @@ func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
 	arrays.Field(a, arrayRows, &l.rows)
 	arrays.Field(a, arrayIDF, &l.input.idf)
 	g.Dead, g.Own = l.dead, &detail{
-		Cols: l.model.Cols, Labels: l.model.Labels, Inner: l.model.Inner, Names: len(l.names),
+		Cols: l.model.Cols, Labels: l.model.Labels, Inner: l.model.Inner,
 		encoding: l.input.encoding,
 	}
 }
@@ -218,7 +214,7 @@ func modelArrays(a *arrays.Section, m *labeltree.Model) {
 // Check refuses values that no build writes.
 func (d *detail) Check(m *kind.Manifest, g *kind.Segment) error {
 	switch {
-	case d.Labels < 1 || d.Names != d.Labels:
+	case d.Labels < 1:
 		return errors.New("labels")
 	case !d.valid() || d.Cols < d.Vectors || d.Cols-d.Vectors > m.Dim:
 		return errors.New("features")
@@ -228,11 +224,9 @@ func (d *detail) Check(m *kind.Manifest, g *kind.Segment) error {
 
 // model is a stored model in one generation.
 type model struct {
-	st    kind.Source
+	labelled.Labels
 	opts  *index.LabelTree
 	model *labeltree.Model
-	names codec.Strings
-	rows  []uint32
 	input encoder
 	pool  sync.Pool // of *scratch, which belong to this model
 }
@@ -246,12 +240,10 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	x := &labeltree.Model{Cols: d.Cols, Labels: d.Labels, Inner: d.Inner}
 	modelArrays(a, x)
 	out := &model{
-		st: st, opts: optionsOf(m), model: x, names: a.ReadNames(arrayNames, d.Names),
+		Labels: labelled.ReadLabels(a, arrayNames, arrayRows, d.Labels), opts: optionsOf(m), model: x,
 		input: encoder{encoding: d.encoding, known: d.Cols - d.Vectors},
 	}
-	arrays.Field(a, arrayRows, &out.rows)
 	arrays.Field(a, arrayIDF, &out.input.idf)
-	r.Need(len(out.rows) == d.Labels, "rows of labels")
 	r.Need(out.input.idf == nil || len(out.input.idf) == out.input.known, "weights of features")
 	r.Once(kind.RoleLabelTree, fmt.Sprint(d.Cols, d.Labels, d.Inner), 0, x.Validate)
 	if r.Err != nil {
@@ -263,9 +255,3 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 
 // Check implements kind.Opened. The arrays were validated when the model was opened.
 func (*model) Check(context.Context) error { return nil }
-
-// Names returns the names of the labels.
-func (t *model) Names() []string { return t.names.All() }
-
-// label returns the name of a label.
-func (t *model) label(l uint32) string { return string(t.names.At(int(l))) }

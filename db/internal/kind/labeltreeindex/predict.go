@@ -35,7 +35,7 @@ func (t *model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a 
 	}
 	s.scores.Index, s.scores.Value = s.scores.Index[:0], s.scores.Value[:0]
 	s.p.Predict(s.x, labeltree.DefaultBeam, 0, &s.scores)
-	t.choose(s, o, a)
+	t.Answer(o, t.ranked(s, o.Calibration), a)
 	if o.Explain {
 		o.Cuts(a, func(uint32) kind.Cut { return kind.Cut{Least: certain, OfScore: true} })
 		t.explain(s.p, s.x, a)
@@ -43,46 +43,30 @@ func (t *model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a 
 	return nil
 }
 
-// choose appends the labels that are requested: by probability or, without a calibration, by score.
-func (t *model) choose(s *scratch, o *kind.LabelAsk, a *kind.LabelAnswer) {
-	c, first := o.Calibration, len(a.Labels)
+// ranked returns the labels with a score, best first unless they have probabilities.
+func (t *model) ranked(s *scratch, c *labels.Calibration) []kind.Ranked {
 	s.all = s.all[:0]
 	for i, l := range s.scores.Index {
 		r := kind.Ranked{Ranked: labels.Ranked{Label: l, Score: s.scores.Value[i]}}
 		if r.Predicted = r.Score >= certain; c != nil {
-			r.Probability = c.Probability(r.Score, t.rowsWith(l))
+			r.Probability = c.Probability(r.Score, t.RowsWith(l))
 		}
 		s.all = append(s.all, r)
 	}
-	before := func(a, b uint32) bool { return t.label(a) < t.label(b) }
-	if c != nil {
-		a.Labels = o.Choose(a.Labels, s.all, t.rowsWith, before)
-	} else {
-		order := labels.Order{Before: before}
+	if c == nil {
+		order := labels.Order{Before: t.Before}
 		slices.SortFunc(s.all, func(a, b kind.Ranked) int { return order.Compare(a.Ranked, b.Ranked) })
 		if len(s.all) > 0 && !t.opts.AllowEmpty {
 			s.all[0].Predicted = true
 		}
-		for i, r := range s.all {
-			if o.Wants(i, r.Predicted) {
-				a.Labels = append(a.Labels, r)
-			}
-		}
 	}
-	for i := range a.Labels[first:] {
-		r := &a.Labels[first+i]
-		r.Name = t.label(r.Label)
-	}
+	return s.all
 }
-
-// rowsWith returns the number of training rows that have a label.
-func (t *model) rowsWith(label uint32) int { return int(t.rows[label]) }
 
 // explain fills in the path through the tree to each label.
 func (t *model) explain(p *labeltree.Predictor, x vector.Sparse, a *kind.LabelAnswer) {
 	for _, r := range a.Labels {
-		n := int(t.rows[r.Label])
-		out := &kind.TreePath{Labels: []string{r.Name}, Rows: n, Linear: true}
+		out := &kind.TreePath{Labels: []string{r.Name}, Rows: t.RowsWith(r.Label), Linear: true}
 		path := p.Explain(x, r.Label)
 		for i, step := range path {
 			d := kind.TreeDecision{Decision: budget.Decision{

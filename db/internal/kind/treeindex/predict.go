@@ -3,6 +3,7 @@ package treeindex
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
@@ -10,7 +11,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Predict predicts by the leaf that a row reaches.
+// Predict predicts by the leaf that a row reaches: its label set, or the top labels by the probability of
+// reaching a leaf that has them, or both.
 func (t *Model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a *kind.LabelAnswer) error {
 	if err := o.RefuseNeighbors("trees"); err != nil {
 		return err
@@ -21,10 +23,14 @@ func (t *Model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a 
 	}
 	p := t.pool.Get().(*budget.Predictor)
 	defer t.pool.Put(p)
-	a.Labels, a.Decisions = t.answers(p, x, o, a.Labels)
-	for i := range a.Labels {
-		a.Labels[i].Name = t.label(a.Labels[i].Label)
+	list, decisions := t.scored(p, x)
+	if c := o.Calibration; c != nil {
+		t.probable(list, c)
+	} else {
+		slices.SortStableFunc(list, byScore)
 	}
+	t.Answer(o, list, a)
+	a.Decisions = decisions
 	if o.Explain {
 		cut := kind.Cut{Rule: "the labels of the leaf are predicted"}
 		if t.Model.Kind == budget.SBT {
@@ -82,25 +88,25 @@ func (t *Model) path(p *budget.Predictor, x vector.Sparse, tree int) *kind.TreeP
 	several := len(t.Model.Roots) > 1
 	switch {
 	case t.Model.Kind != budget.SBT:
-		out.Labels = t.labelNames(e.Set)
+		out.Labels = t.NamesOf(e.Set)
 	case e.Class > 0:
 		out.Agree = e.Positive
-		if out.Labels = []string{t.label(1)}; several {
-			out.Labels = []string{t.label(uint32(tree))}
+		if out.Labels = []string{t.Name(1)}; several {
+			out.Labels = []string{t.Name(uint32(tree))}
 		}
 	default:
 		out.Agree = e.Rows - e.Positive
 		if !several {
-			out.Labels = []string{t.label(0)}
+			out.Labels = []string{t.Name(0)}
 		}
 	}
 	if several {
-		out.Class = t.label(uint32(tree))
+		out.Class = t.Name(uint32(tree))
 	}
 	for _, d := range e.Path {
-		to := kind.TreeDecision{Decision: d, Always: t.labelNames(d.Ones)}
+		to := kind.TreeDecision{Decision: d, Always: t.NamesOf(d.Ones)}
 		if t.Model.Kind == budget.AT {
-			to.Label = t.label(d.Label)
+			to.Label = t.Name(d.Label)
 		}
 		out.Path = append(out.Path, to)
 	}
@@ -112,7 +118,7 @@ func (t *Model) Picture(o budget.PictureOptions, classes []string) (*budget.Pict
 	for _, c := range classes {
 		at := -1
 		for i := range t.Model.Roots {
-			if len(t.Model.Roots) > 1 && t.label(uint32(i)) == c {
+			if len(t.Model.Roots) > 1 && t.Name(uint32(i)) == c {
 				at = i
 			}
 		}
@@ -122,6 +128,6 @@ func (t *Model) Picture(o budget.PictureOptions, classes []string) (*budget.Pict
 		}
 		o.Trees = append(o.Trees, at)
 	}
-	o.Names.Label = t.label
+	o.Names.Label = t.Name
 	return t.Model.Picture(o), nil
 }

@@ -73,8 +73,6 @@ type detail struct {
 	Cols, Labels, Voters int
 	Threshold            float32 `json:",omitempty"`
 	KeepTop              bool    `json:",omitempty"`
-	// Names is the number of label names.
-	Names int
 	// Silent is the number of rows that were left out because they have vectors only.
 	Silent int `json:",omitempty"`
 	// Unit is set if rows were scaled to unit length.
@@ -122,9 +120,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.Rows) error {
 	o := &l.opts
 	l.points = len(data.Live)
-	for label := range l.names {
-		l.rows = append(l.rows, uint32(len(data.Sets.Column(label))))
-	}
+	l.rows = labels.LabelRows[uint32](data.Sets)
 	features := data.Rows.Cols
 	if w := o.Weight; w != "" {
 		l.idf = data.Weigh(w, true)
@@ -138,13 +134,11 @@ func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.R
 	}
 	rows := data.Rows
 	if l.unit {
-		rows = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: data.Rows.Cols}
 		var unit vector.Sparse
-		for i := range data.Rows.Rows() {
-			kind.UnitSparse(&unit, data.Rows.Row(i))
-			rows.Append(unit)
-		}
-		rows.Cols = data.Rows.Cols
+		rows = data.Mapped(rows.Cols, func(row int) vector.Sparse {
+			kind.UnitSparse(&unit, data.Rows.Row(row))
+			return unit
+		})
 	}
 	if err := l.learn(ctx, treeJob(l.kind, rows, data), data, job.Timer); err != nil {
 		if errors.Is(err, budget.ErrOneClass) && oneSet(data) {
@@ -203,7 +197,7 @@ func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
 	arrays.Field(a, arrayTreeLabelRows, &l.rows)
 	g.Dead, g.Own = l.dead, &detail{
 		Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
-		KeepTop: m.KeepTop, Names: len(l.names), Unit: l.unit, Silent: g.Rows - l.dead - l.points,
+		KeepTop: m.KeepTop, Unit: l.unit, Silent: g.Rows - l.dead - l.points,
 	}
 }
 
@@ -236,7 +230,7 @@ func (b *detail) Check(m *kind.Manifest, g *kind.Segment) error {
 	switch {
 	case b.Cols < 0 || b.Cols > m.Dim:
 		return errors.New("features")
-	case b.Labels < 1 || b.Names < b.Labels:
+	case b.Labels < 1:
 		return errors.New("labels")
 	case b.Silent < 0 || b.Silent > g.Rows-g.Dead:
 		return errors.New("rows without features")
@@ -251,13 +245,12 @@ func (b *detail) Check(m *kind.Manifest, g *kind.Segment) error {
 
 // Model is a stored tree in one generation.
 type Model struct {
+	labelled.Labels
 	st    kind.Source
 	m     *kind.Manifest
 	index *budget.Index
 	Model *budget.Model
-	names codec.Strings
 	idf   []float32
-	rows  []uint32 // the number of training rows of each label
 	unit  bool
 	pool  sync.Pool // of *budget.Predictor, which belong to this tree
 }
@@ -273,10 +266,9 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 		KeepTop: b.KeepTop,
 	}
 	treeArrays(a, x)
-	t := &Model{st: st, m: m, Model: x, names: a.ReadNames(arrayTreeNames, b.Names), unit: b.Unit}
+	t := &Model{st: st, m: m, Model: x, unit: b.Unit}
+	t.Labels = labelled.ReadLabels(a, arrayTreeNames, arrayTreeLabelRows, b.Labels)
 	arrays.Field(a, arrayTreeIDF, &t.idf)
-	arrays.Field(a, arrayTreeLabelRows, &t.rows)
-	r.Need(len(t.rows) == b.Names, "rows of labels")
 	r.Once(kind.RoleTree, fmt.Sprintf("%+v", *b), 0, x.Validate)
 	if r.Err != nil {
 		return nil, r.Err
@@ -292,21 +284,6 @@ func (t *Model) Check(context.Context) error {
 	return t.Model.CheckCounts(t.m.Info.TrainingPoints - t.m.Segments[0].Own.(*detail).Silent)
 }
 
-// Names returns the names of the labels.
-func (t *Model) Names() []string { return t.names.All() }
-
-// label returns the name of a label.
-func (t *Model) label(l uint32) string { return string(t.names.At(int(l))) }
-
-// labelNames returns the names of labels.
-func (t *Model) labelNames(list []uint32) []string {
-	var out []string
-	for _, l := range list {
-		out = append(out, t.label(l))
-	}
-	return out
-}
-
 // Prepare weighs and scales a query as the training rows were.
 func (t *Model) Prepare(x vector.Sparse) vector.Sparse {
 	if t.idf != nil {
@@ -319,27 +296,6 @@ func (t *Model) Prepare(x vector.Sparse) vector.Sparse {
 		x = unit
 	}
 	return x
-}
-
-// answers returns labels for a prepared query, best first: the label set of the leaf that it reaches, or the
-// top labels by the probability of reaching a leaf that has them, or both, and with a calibration those that
-// LabelAsk.Choose selects.
-func (t *Model) answers(
-	p *budget.Predictor, x vector.Sparse, o *kind.LabelAsk, out []kind.Ranked,
-) (_ []kind.Ranked, decisions int) {
-	list, decisions := t.scored(p, x)
-	if c := o.Calibration; c != nil {
-		return o.Choose(out, t.probable(list, c), t.rowsWith, func(a, b uint32) bool {
-			return t.label(a) < t.label(b)
-		}), decisions
-	}
-	slices.SortStableFunc(list, byScore)
-	for place, r := range list {
-		if o.Wants(place, r.Predicted) {
-			out = append(out, r)
-		}
-	}
-	return out, decisions
 }
 
 // scored returns all labels that have a score, and those of the predicted set: that of the leaf, and for SBT
@@ -373,7 +329,7 @@ func (t *Model) scored(p *budget.Predictor, x vector.Sparse) (list []kind.Ranked
 }
 
 // probable adds probabilities to scores. The set of SBT is then the most probable class.
-func (t *Model) probable(list []kind.Ranked, c *labels.Calibration) []kind.Ranked {
+func (t *Model) probable(list []kind.Ranked, c *labels.Calibration) {
 	best := 0
 	for i := range list {
 		r := &list[i]
@@ -381,7 +337,7 @@ func (t *Model) probable(list []kind.Ranked, c *labels.Calibration) []kind.Ranke
 		if t.Model.Kind == budget.SBT {
 			score = budget.Chance(float64(score))
 		}
-		r.Probability = c.Probability(score, t.rowsWith(r.Label))
+		r.Probability = c.Probability(score, t.RowsWith(r.Label))
 		b := &list[best]
 		if r.Probability > b.Probability || r.Probability == b.Probability && r.Score > b.Score {
 			best = i
@@ -392,11 +348,7 @@ func (t *Model) probable(list []kind.Ranked, c *labels.Calibration) []kind.Ranke
 			list[i].Predicted = i == best
 		}
 	}
-	return list
 }
-
-// rowsWith returns the number of training rows that have a label.
-func (t *Model) rowsWith(label uint32) int { return int(t.rows[label]) }
 
 // byScore orders by score, largest first, and predicted labels first if scores are equal.
 func byScore(a, b kind.Ranked) int {
