@@ -38,7 +38,7 @@ func (r *replica) apply(ctx context.Context, d *duty, entries []shardlog.Entry) 
 		for n < len(entries) && (entries[n].Transaction != nil || entries[n].Foreign) {
 			n++
 		}
-		b := &batch{r: r, o: r.open, d: d, entries: entries[:max(n, 1)]}
+		b := &batch{r: r, o: r.open, d: d, entries: entries[:max(n, 1)], refused: map[int]error{}}
 		if d.parent != nil {
 			if err := b.askParent(ctx); err != nil {
 				return err
@@ -78,7 +78,6 @@ func (b *batch) askParent(ctx context.Context) error {
 		return fmt.Errorf("shard %s: its parent %s is not on this node", b.r.id, b.d.parent.ID)
 	}
 	last := b.entries[len(b.entries)-1].Sequence
-	b.refused = map[int]error{}
 	return parent.wait(ctx, func() (bool, error) {
 		if parent.open == nil || !parent.open.at.of(b.d.parent) || parent.open.at.Sequence < last {
 			return false, nil
@@ -162,9 +161,6 @@ var errAgain = errors.New("again")
 
 // transactions applies entries that are all transactions, in one transaction of the file.
 func (b *batch) transactions(ctx context.Context) error {
-	if b.refused == nil {
-		b.refused = map[int]error{}
-	}
 	infos := map[string]db.CollectionInfo{} // which no transaction changes
 	parsed := make([]*change.Transaction, len(b.entries))
 	for i := range b.entries {
@@ -278,9 +274,6 @@ func (b *batch) parse(e *shardlog.Entry, infos map[string]db.CollectionInfo) (*c
 // own, before which the position says that it is intended: after a crash it is made again, or was made.
 func (b *batch) structural(ctx context.Context) error {
 	e := &b.entries[0]
-	if b.refused == nil {
-		b.refused = map[int]error{}
-	}
 	extra := func(*db.Tx) error { return nil }
 	if b.refused[0] == nil {
 		err := b.intend(ctx, e)
@@ -374,19 +367,17 @@ func (b *batch) restructure(ctx context.Context, e *shardlog.Entry) (extra func(
 		return nil, err
 	}
 	b.wakes = true
-	return func(tx *db.Tx) error { return put(tx, key, wanted{e.Sequence, *e.Build}) }, nil
+	return func(tx *db.Tx) error { return put(tx, key, wanted{Sequence: e.Sequence, Build: *e.Build}) }, nil
 }
 
 // forget removes what is wanted of the indexes of a collection.
 func (b *batch) forget(tx *db.Tx, collection string) error {
-	for _, kind := range []string{keyIndex, keyBuilt} {
-		for key, err := range b.o.file.Collection(hidden).Keys([]byte(kind+prefix(collection)), nil) {
-			if err == nil {
-				err = tx.Collection(hidden).Delete(key)
-			}
-			if err != nil {
-				return err
-			}
+	for key, err := range b.o.file.Collection(hidden).Keys([]byte(keyIndex+prefix(collection)), nil) {
+		if err == nil {
+			err = tx.Collection(hidden).Delete(key)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,16 +12,12 @@ import (
 )
 
 // wanted is what is to be done with an index. It has a row in the hidden collection, which is part of the
-// state of the shard. What has been done has another, which is the node's own.
+// state of the shard, but for what has been done, which is the node's own.
 type wanted struct {
 	Sequence uint64         `json:"sequence"` // of the message that wants it
 	Build    shardlog.Build `json:"build"`
-}
-
-// built is the row of what has been done.
-type built struct {
-	Sequence uint64      `json:"sequence"`
-	Error    *wire.Error `json:"error,omitempty"`
+	Done     bool           `json:"done,omitempty"`
+	Error    *wire.Error    `json:"error,omitempty"`
 }
 
 // prefix is that of the keys of a collection's indexes.
@@ -57,30 +52,35 @@ func (r *replica) nextIndex(ctx context.Context, o *opened) error {
 			return err
 		}
 		var want wanted
-		var has built
 		if err := read(coll, key, &want); err != nil {
 			return err
 		}
-		done := append([]byte(keyBuilt), bytes.TrimPrefix(key, []byte(keyIndex))...)
-		if err := read(coll, done, &has); err != nil && !errors.Is(err, db.ErrNotFound) {
-			return err
-		}
-		if has.Sequence == want.Sequence {
+		if want.Done {
 			continue
 		}
-		has = built{Sequence: want.Sequence}
 		switch err := r.make(ctx, o.file, &want); {
 		case err == nil:
 		case refusal(err) || errors.Is(err, db.ErrUnsuitable):
-			has.Error = wire.NewError(err)
+			want.Error = wire.NewError(err)
 			r.logger.Error("build", "collection", want.Build.Collection, "index", want.Build.Index, "error", err)
 		default:
 			return err
 		}
-		if err := o.file.Update(ctx, func(tx *db.Tx) error { return put(tx, string(done), has) }); err != nil {
+		want.Done = true
+		if err := o.file.Update(ctx, func(tx *db.Tx) error {
+			var now wanted
+			err := read(tx.Collection(hidden), key, &now)
+			if errors.Is(err, db.ErrNotFound) || err == nil && now.Sequence != want.Sequence {
+				return nil // another message has replaced it
+			}
+			if err != nil {
+				return err
+			}
+			return put(tx, string(key), want)
+		}); err != nil {
 			return err
 		}
-		if !want.Build.Drop && has.Error == nil {
+		if !want.Build.Drop && want.Error == nil {
 			r.change(func() { r.indexed = true })
 		}
 	}
@@ -106,7 +106,9 @@ func (r *replica) make(ctx context.Context, file *db.DB, want *wanted) error {
 }
 
 // read decodes a row of the hidden collection.
-func read(coll db.Collection, key []byte, into any) error {
+func read(coll interface {
+	Get(key []byte) (db.Row, error)
+}, key []byte, into any) error {
 	row, err := coll.Get(key)
 	if err != nil {
 		return err
@@ -126,19 +128,13 @@ func (o *opened) ended(sequence uint64) (out Applied, err error) {
 		if err != nil {
 			return out, err
 		}
-		if want.Sequence != sequence {
-			continue
+		if want.Sequence == sequence {
+			if !want.Done {
+				return out, nil
+			}
+			out.Error = want.Error
+			break
 		}
-		var has built
-		err := read(coll, append([]byte(keyBuilt), bytes.TrimPrefix(key, []byte(keyIndex))...), &has)
-		if errors.Is(err, db.ErrNotFound) {
-			err = nil
-		}
-		if err != nil || has.Sequence != sequence {
-			return out, err
-		}
-		out.Error = has.Error
-		break
 	}
 	out.Applied, out.Known = sequence, true
 	return out, nil

@@ -23,7 +23,6 @@ const (
 	keyPosition = "position"
 	keyRefused  = "refused/" // with the sequence
 	keyIndex    = "index/"   // with collection and name: what is to be built
-	keyBuilt    = "built/"   // the same: what has been built on this node
 )
 
 // refusedWindow is for how many sequences it is remembered that a message was refused.

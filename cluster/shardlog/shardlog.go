@@ -90,7 +90,6 @@ type Options struct {
 	Cluster string // the name, of letters, digits and "-"; "main" if empty
 	// Credentials is a file with the token and the key of a user; CA, Certificate and Key are PEM files for TLS.
 	Credentials, CA, Certificate, Key string
-	Client                            string       // the name of this client in the lists of the servers
 	Logger                            *slog.Logger // receives warnings, slog.Default when nil
 }
 
@@ -130,7 +129,7 @@ func Connect(ctx context.Context, o *Options) (*Cluster, error) {
 		return nil, err
 	}
 	options := []nats.Option{
-		nats.Name(cmp.Or(o.Client, "anndb")), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond),
+		nats.Name("anndb"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond),
 		nats.Timeout(5 * time.Second), nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2),
 		nats.ReconnectBufSize(-1), // what cannot be sent is an error, not a message that is sent later
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
