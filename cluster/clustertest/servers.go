@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -23,22 +24,9 @@ import (
 	"github.com/anndb/anndb/cluster/shardlog"
 )
 
-// T is what Servers need of a test.
-type T interface {
-	Helper()
-	Failed() bool
-	Logf(format string, args ...any)
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-	Skipf(format string, args ...any)
-	TempDir() string
-	Cleanup(f func())
-	Context() context.Context
-}
-
 // Servers are the processes of the log of a test. They end with the test.
 type Servers struct {
-	t       T
+	t       testing.TB
 	servers []*server
 	o       Options
 }
@@ -73,13 +61,13 @@ var program = sync.OnceValues(func() (string, error) {
 
 // Start starts one server, or several that are a cluster, and waits until they store messages. The test is
 // skipped if the module of the server cannot be had.
-func Start(t T, n int) *Servers {
+func Start(t testing.TB, n int) *Servers {
 	t.Helper()
 	return StartWith(t, n, &Options{})
 }
 
 // StartWith does what Start does with options.
-func StartWith(t T, n int, o *Options) *Servers {
+func StartWith(t testing.TB, n int, o *Options) *Servers {
 	t.Helper()
 	s := &Servers{t: t, o: *o}
 	if o.Program == "" {
@@ -132,7 +120,7 @@ var ports struct {
 }
 
 // Port returns a port that no other test uses.
-func Port(t T) int {
+func Port(t testing.TB) int {
 	ports.Lock()
 	defer ports.Unlock()
 	for range 1000 {

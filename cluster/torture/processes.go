@@ -11,14 +11,17 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/anndb/anndb/cluster/clustertest"
 	"github.com/anndb/anndb/cluster/shardlog"
 )
 
-// host stands for the test that package clustertest wants.
+// host stands for the test that package clustertest wants, which calls no other methods.
 type host struct {
+	testing.TB
+
 	ctx    context.Context
 	folder string
 	n      int
