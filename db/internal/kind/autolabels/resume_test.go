@@ -58,6 +58,7 @@ func timeless(i index.Info) []index.AutoTrial {
 // TestResume: a build that was interrupted, even twice, and is made again gives the model of one that was not,
 // and tries only what the others have not.
 func TestResume(t *testing.T) {
+	dbtest.Whole(t)
 	for form := range forms {
 		d, rng := library(t, form, 200)
 		c := d.Collection("docs")
@@ -104,6 +105,7 @@ func TestResume(t *testing.T) {
 
 // TestResumeElsewhere: other rows, labels or options make a build begin again.
 func TestResumeElsewhere(t *testing.T) {
+	dbtest.Whole(t)
 	const trials, n = 3, 200
 	in := func(f func(c db.TxCollection) error) func(*db.DB, *index.Auto) error {
 		return func(d *db.DB, _ *index.Auto) error {
@@ -132,6 +134,7 @@ func TestResumeElsewhere(t *testing.T) {
 
 // TestResumeDamage: a build does without scores that no build has stored.
 func TestResumeDamage(t *testing.T) {
+	dbtest.Whole(t)
 	const trials = 2
 	path := filepath.Join(t.TempDir(), "db")
 	d := dbtest.OpenAt(t, path, &db.Options{NoSync: true})
