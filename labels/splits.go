@@ -35,12 +35,25 @@ func KFold(n, k int, seed uint64) ([]Fold, error) {
 	if k < 2 || k > n {
 		return nil, fmt.Errorf("%w: %d folds of %d rows", ErrInput, k, n)
 	}
-	order := permutation(n, seed)
+	order := Permutation(n, seed)
 	folds := make([]Fold, k)
 	for i := range folds {
 		folds[i] = divide(order, i*n/k, (i+1)*n/k)
 	}
 	return folds, nil
+}
+
+// KFoldOf is KFold of the given rows, which ascend.
+func KFoldOf(rows []int, k int, seed uint64) ([]Fold, error) {
+	folds, err := KFold(len(rows), k, seed)
+	for _, f := range folds {
+		for _, part := range [][]int{f.Train, f.Test} {
+			for i, at := range part {
+				part[i] = rows[at]
+			}
+		}
+	}
+	return folds, err
 }
 
 // divide makes order[lo:hi] the test part.
@@ -51,9 +64,9 @@ func divide(order []int, lo, hi int) Fold {
 	return f
 }
 
-// permutation shuffles 0…n−1. It does not use the standard library, which does not promise the
+// Permutation shuffles 0…n−1. It does not use the standard library, which does not promise the
 // same permutation in every release, while results cite their seed.
-func permutation(n int, seed uint64) []int {
+func Permutation(n int, seed uint64) []int {
 	rng := rand.NewPCG(seed, 0)
 	order := make([]int, n)
 	for i := range order {

@@ -112,7 +112,7 @@ func CrossValidation(rows *vector.CSR, sets *labels.Matrix, live []int, o CVOpti
 		}
 	}
 	return func(ctx context.Context, features int) (*HeldOut, error) {
-		folds, err := labels.KFold(len(live), o.Folds, o.Seed)
+		folds, err := labels.KFoldOf(live, o.Folds, o.Seed)
 		if err != nil {
 			return nil, err
 		}
@@ -123,13 +123,10 @@ func CrossValidation(rows *vector.CSR, sets *labels.Matrix, live []int, o CVOpti
 		out := &HeldOut{Train: sets.Select(live)}
 		for i, fold := range folds {
 			others := roaring.New()
-			for _, at := range fold.Train {
-				others.Add(uint32(live[at]))
+			for _, row := range fold.Train {
+				others.Add(uint32(row))
 			}
 			test := fold.Test
-			for j, at := range test {
-				test[j] = live[at]
-			}
 			part := Part{View: view.Among(others)}
 			if counts != nil {
 				part.Counts = func(ctx context.Context) (*labels.FeatureLabels, error) {

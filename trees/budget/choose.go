@@ -183,16 +183,13 @@ func (g Grid) run(
 	if len(g.Thresholds) == 0 {
 		g.Thresholds = []float32{params.Threshold}
 	}
-	folds, err := labels.KFold(len(chosen), g.Folds, params.Seed)
+	rows := make([]int, len(chosen))
+	for i, r := range chosen {
+		rows[i] = int(r)
+	}
+	folds, err := labels.KFoldOf(rows, g.Folds, params.Seed)
 	if err != nil {
 		return params, nil, fmt.Errorf("%w: %w", ErrInput, err)
-	}
-	for _, f := range folds {
-		for _, part := range [][]int{f.Train, f.Test} {
-			for i, at := range part {
-				part[i] = int(chosen[at])
-			}
-		}
 	}
 	var trials []Trial
 	threshold := map[Params]float32{} // the best one

@@ -3,12 +3,12 @@ package budget
 import (
 	"cmp"
 	"context"
-	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 
 	"github.com/anndb/anndb/internal/par"
+	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -245,15 +245,7 @@ func (p *problem) embedded(ctx context.Context, params Params, seed uint64) ([]*
 // parts deals the rows of each class to the folds in turn, in an order that
 // depends on the seed alone.
 func parts(y []float64, folds int, seed uint64) []uint8 {
-	order := make([]int, len(y))
-	for i := range order {
-		order[i] = i
-	}
-	rng := rand.NewPCG(seed, 0)
-	for i := len(order) - 1; i > 0; i-- {
-		j, _ := bits.Mul64(rng.Uint64(), uint64(i)+1)
-		order[i], order[j] = order[j], order[i]
-	}
+	order := labels.Permutation(len(y), seed)
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(y[a], y[b]) })
 	part := make([]uint8, len(y))
 	for i, r := range order {

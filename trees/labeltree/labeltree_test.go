@@ -202,9 +202,9 @@ func TestPredictionsByTheirDefinition(t *testing.T) {
 		pr := NewPredictor(m)
 		for i := range 50 {
 			want := naive(m, x.Row(i))
-			var all, some, few, near vector.Sparse
-			pr.leastShare = 0
-			pr.Predict(x.Row(i), m.Nodes(), 0, &all)
+			var all, some, near vector.Sparse
+			pr.leastShare, pr.width = 0, m.Nodes()
+			pr.Predict(x.Row(i), &all)
 			for e, l := range all.Index {
 				if w := want[l]; math.Abs(float64(all.Value[e])-w) > 1e-3*w+1e-9 || e > 0 && l <= all.Index[e-1] {
 					t.Fatalf("row %d: label %d has %g, want %g", i, l, all.Value[e], w)
@@ -213,22 +213,18 @@ func TestPredictionsByTheirDefinition(t *testing.T) {
 			if len(all.Index) < 100 {
 				t.Fatalf("%d of %d labels", len(all.Index), len(want))
 			}
-			// A narrow beam has some of these labels with the same scores, and the best of them.
-			pr.Predict(x.Row(i), 3, 0, &some)
-			pr.Predict(x.Row(i), 3, 5, &few)
+			// A narrow beam has some of these labels with the same scores.
+			pr.width = 3
+			pr.Predict(x.Row(i), &some)
 			for e, l := range some.Index {
 				at, ok := slices.BinarySearch(all.Index, l)
 				if !ok || all.Value[at] != some.Value[e] {
 					t.Fatalf("row %d: label %d has %g by a beam of 3", i, l, some.Value[e])
 				}
 			}
-			best := labels.Rank(nil, some, 5)
-			if got := labels.Rank(nil, few, 10); !slices.Equal(got, best) {
-				t.Fatalf("row %d: %v of 5 labels, want %v", i, got, best)
-			}
 			// Nodes of a small share of the best one are left out.
-			pr.leastShare = 0.3
-			pr.Predict(x.Row(i), m.Nodes(), 0, &near)
+			pr.leastShare, pr.width = 0.3, m.Nodes()
+			pr.Predict(x.Row(i), &near)
 			if m.Inner > 0 && !slices.Equal(near.Index, followed(m, x.Row(i), 0.3)) {
 				t.Fatalf("row %d: labels %v of near nodes", i, near.Index)
 			}
@@ -245,7 +241,7 @@ func TestLearnsWhatRowsSay(t *testing.T) {
 		pr, right := NewPredictor(m), 0
 		for i := range tests.Rows() {
 			var s vector.Sparse
-			pr.Predict(tests.Row(i), DefaultBeam, 0, &s)
+			pr.Predict(tests.Row(i), &s)
 			if top := labels.Rank(nil, s, 1); len(top) > 0 && slices.Contains(truth.Row(i), top[0].Label) {
 				right++
 			}
@@ -290,7 +286,7 @@ func TestThreeLevels(t *testing.T) {
 		t.Fatalf("%d levels, bound %d of %d elements", n, bound, size)
 	}
 	var out vector.Sparse
-	NewPredictor(m).Predict(x.Row(0), DefaultBeam, 10, &out)
+	NewPredictor(m).Predict(x.Row(0), &out)
 	if len(out.Index) == 0 {
 		t.Fatal("no label")
 	}
@@ -310,12 +306,12 @@ func TestUnusualLabels(t *testing.T) {
 		}
 		m := train(t, job(one, y, Params{}))
 		var s vector.Sparse
-		NewPredictor(m).Predict(one.Row(0), DefaultBeam, 0, &s)
+		NewPredictor(m).Predict(one.Row(0), &s)
 		if top := labels.Rank(nil, s, 1); len(top) != 1 || !slices.Contains(sets[0], top[0].Label) {
 			t.Errorf("%s: %v", name, top)
 		}
 		s = vector.Sparse{}
-		NewPredictor(m).Predict(vector.Sparse{Index: []uint32{7}, Value: []float32{1}}, DefaultBeam, 0, &s)
+		NewPredictor(m).Predict(vector.Sparse{Index: []uint32{7}, Value: []float32{1}}, &s)
 		for _, l := range s.Index {
 			if len(y.Column(int(l))) == 0 {
 				t.Errorf("%s: label %d, which no row has", name, l)
@@ -361,7 +357,7 @@ func TestExplanationsAddUp(t *testing.T) {
 	p := NewPredictor(m)
 	for i := range 20 {
 		var s vector.Sparse
-		p.Predict(x.Row(i), DefaultBeam, 5, &s)
+		p.Predict(x.Row(i), &s)
 		for e, l := range s.Index {
 			path, score := p.Explain(x.Row(i), l), 0.
 			if len(path) != levels(m) || path[0].Node != 0 {
@@ -397,7 +393,7 @@ func TestPredictAllocatesNothing(t *testing.T) {
 	var s vector.Sparse
 	if n := testing.AllocsPerRun(100, func() {
 		s.Index, s.Value = s.Index[:0], s.Value[:0]
-		p.Predict(x.Row(1), DefaultBeam, 10, &s)
+		p.Predict(x.Row(1), &s)
 	}); n > 0 {
 		t.Fatalf("%g allocations", n)
 	}
@@ -437,7 +433,7 @@ func TestForgedModels(t *testing.T) {
 		}
 		var s vector.Sparse
 		p := NewPredictor(&m)
-		p.Predict(x.Row(0), DefaultBeam, 0, &s)
+		p.Predict(x.Row(0), &s)
 		for _, l := range s.Index {
 			p.Explain(x.Row(0), l)
 		}

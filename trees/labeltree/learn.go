@@ -290,7 +290,7 @@ func (l *learner) append(n *node, features []uint32, found []classifier) error {
 // lead finds the nodes of a level that the levels above lead each row to.
 func (l *learner) lead(ctx context.Context, level []node) error {
 	first := l.m.Nodes()
-	led := make([][DefaultBeam]int32, len(l.Rows))
+	led := make([][beam]int32, len(l.Rows))
 	work := par.Work{N: len(l.Rows), Grain: 64, Workers: l.Workers}
 	err := par.Items(ctx, work, func() func(i int) error {
 		p := NewPredictor(l.m)
@@ -298,7 +298,7 @@ func (l *learner) lead(ctx context.Context, level []node) error {
 			for k := range led[i] {
 				led[i][k] = -1
 			}
-			for k, b := range p.follow(l.X.Row(l.Rows[i]), DefaultBeam, first) {
+			for k, b := range p.follow(l.X.Row(l.Rows[i]), first) {
 				led[i][k] = int32(int(b.at) - first)
 			}
 			return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// DefaultBeam is the largest number of nodes of a level that a prediction follows.
-const DefaultBeam = 10
+// beam is the largest number of nodes of a level that a prediction follows.
+const beam = 10
 
 // leastShare is the least score of a node that is followed, as a share of the best one of its level: labels
 // below others are as good as never among the best ones.
@@ -26,6 +26,7 @@ const nodePower = 0.3
 // allocates nothing.
 type Predictor struct {
 	m          *Model
+	width      int // of the beam
 	leastShare float64
 	margins    []float32
 	beam, next []place
@@ -44,21 +45,16 @@ func compare(a, b place) int {
 }
 
 // NewPredictor returns a predictor.
-func NewPredictor(m *Model) *Predictor { return &Predictor{m: m, leastShare: leastShare} }
+func NewPredictor(m *Model) *Predictor { return &Predictor{m: m, width: beam, leastShare: leastShare} }
 
-// Predict appends the labels of the nodes that a beam of at most some width ends at, ascending, with their
-// scores between 0 and 1; of more than most labels those of the highest scores, all if most is 0. Labels
-// whose score is too small for a float32 are left out. Features of x that the model does not know are
-// ignored. O(levels · width · (features of x · log features of a node + weights)).
-func (p *Predictor) Predict(x vector.Sparse, width, most int, dst *vector.Sparse) {
-	last := p.follow(x, width, p.m.Inner)
+// Predict appends the labels of the nodes that a beam ends at, ascending, with their scores between 0 and 1.
+// Labels whose score is too small for a float32 are left out. Features of x that the model does not know are
+// ignored. O(levels · beam · (features of x · log features of a node + weights)).
+func (p *Predictor) Predict(x vector.Sparse, dst *vector.Sparse) {
+	last := p.follow(x, p.m.Inner)
 	p.found = p.found[:0]
 	for _, b := range last {
 		p.found = p.expand(p.found, b, x)
-	}
-	if most > 0 && len(p.found) > most {
-		slices.SortFunc(p.found, compare)
-		p.found = p.found[:most]
 	}
 	slices.SortFunc(p.found, func(a, b place) int { return cmp.Compare(a.at, b.at) })
 	for _, f := range p.found {
@@ -69,7 +65,7 @@ func (p *Predictor) Predict(x vector.Sparse, width, most int, dst *vector.Sparse
 }
 
 // follow returns the best nodes among those from number inner on that the beam reaches.
-func (p *Predictor) follow(x vector.Sparse, width, inner int) []place {
+func (p *Predictor) follow(x vector.Sparse, inner int) []place {
 	p.beam = append(p.beam[:0], place{})
 	for int(p.beam[0].at) < inner {
 		p.next = p.next[:0]
@@ -77,7 +73,7 @@ func (p *Predictor) follow(x vector.Sparse, width, inner int) []place {
 			p.next = p.expand(p.next, b, x)
 		}
 		slices.SortFunc(p.next, compare)
-		p.next = p.next[:min(len(p.next), max(width, 1))]
+		p.next = p.next[:min(len(p.next), p.width)]
 		least := p.next[0].score + math.Log(p.leastShare)
 		for p.next[len(p.next)-1].score < least {
 			p.next = p.next[:len(p.next)-1]

@@ -34,7 +34,7 @@ func (d *Rows) Calibrate(timer *kind.Timer, seed uint64, o labels.CalibrateOptio
 	case rows > fewRows:
 		n, parts = 3, 3
 	}
-	folds, err := labels.KFold(len(d.Live), n, seed)
+	folds, err := labels.KFoldOf(d.Live, n, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +42,8 @@ func (d *Rows) Calibrate(timer *kind.Timer, seed uint64, o labels.CalibrateOptio
 		scores, tested := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}, []int(nil)
 		for i, f := range folds[:parts] {
 			report(i, parts)
-			test := d.placed(f.Sample(MostHeldOut))
-			s, err := score(d.placed(f.Train), test)
+			test := f.Sample(MostHeldOut)
+			s, err := score(f.Train, test)
 			if err != nil {
 				return err
 			}
@@ -64,13 +64,4 @@ func (d *Rows) Calibrate(timer *kind.Timer, seed uint64, o labels.CalibrateOptio
 		return nil, nil
 	}
 	return c, err
-}
-
-// placed returns the live rows at some places.
-func (d *Rows) placed(places []int) []int {
-	out := make([]int, len(places))
-	for i, at := range places {
-		out[i] = d.Live[at]
-	}
-	return out
 }

@@ -139,7 +139,7 @@ func (l *learned) calibrate(ctx context.Context, job *kind.Job, data *labelled.R
 				return nil, fail.Wrapf(ctx.Err(), "build")
 			}
 			x.Index, x.Value = x.Index[:0], x.Value[:0]
-			p.Predict(data.Rows.Row(row), labeltree.DefaultBeam, 0, &x)
+			p.Predict(data.Rows.Row(row), &x)
 			out.Append(x)
 		}
 		out.Cols = len(l.names)

@@ -34,7 +34,7 @@ func (t *model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a 
 		return nil
 	}
 	s.scores.Index, s.scores.Value = s.scores.Index[:0], s.scores.Value[:0]
-	s.p.Predict(s.x, labeltree.DefaultBeam, 0, &s.scores)
+	s.p.Predict(s.x, &s.scores)
 	t.Answer(o, t.ranked(s, o.Calibration), a)
 	if o.Explain {
 		o.Cuts(a, func(uint32) kind.Cut { return kind.Cut{Least: certain, OfScore: true} })
