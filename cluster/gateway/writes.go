@@ -154,15 +154,6 @@ func (c *call) again(s *shardlog.Shard) (*view, error) {
 	return next, nil
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // logged reports whether a transaction is acknowledged when the log has it. No replica has checked its
 // conditions then, so it may have none.
 func (c *call) logged(in *wire.Transaction) (bool, error) {
@@ -258,7 +249,7 @@ func (c *call) publish(s *shardlog.Shard, id string, m *shardlog.Message) (n uin
 		n, err = c.g.cluster.Publish(c.ctx, s, id, m)
 		if errors.Is(err, shardlog.ErrUnknown) || unknown && errors.Is(err, shardlog.ErrUnreachable) {
 			unknown = true // until it is sent again
-			if pause(c.ctx, wait) == nil {
+			if shardlog.Pause(c.ctx, wait) == nil {
 				continue
 			}
 			return 0, fmt.Errorf("%w: whether the log of shard %s has the write: %w", db.ErrUnknownState, s.ID, err)
@@ -328,7 +319,7 @@ func (c *call) majority(s *shardlog.Shard, n uint64, path string) (out node.Appl
 					return
 				}
 			}
-			_ = pause(ctx, retryTime)
+			_ = shardlog.Pause(ctx, retryTime)
 		}
 	}
 	asked, has := map[string]bool{}, map[string]bool{}

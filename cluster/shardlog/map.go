@@ -279,6 +279,10 @@ func (c *Cluster) Change(ctx context.Context, change func(*Map) error) (Map, err
 func (c *Cluster) Watch(ctx context.Context, f func(Map) bool) error {
 	var seen Map // servers that were restored have an older version
 	for ctx.Err() == nil {
+		var err error
+		if seen, err = c.follow(ctx, seen, f); err != nil {
+			return nil
+		}
 		m, err := c.Map(ctx)
 		if err != nil && !errors.Is(err, ErrUnreachable) {
 			return err
@@ -287,9 +291,6 @@ func (c *Cluster) Watch(ctx context.Context, f func(Map) bool) error {
 			if seen = m; !f(m) {
 				return nil
 			}
-		}
-		if seen, err = c.follow(ctx, seen, f); err != nil {
-			return nil
 		}
 	}
 	return ctx.Err()
