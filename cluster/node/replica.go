@@ -221,7 +221,7 @@ func (r *replica) run(ctx context.Context) {
 
 // The time after which what failed is tried again, and how long requests wait.
 const (
-	minWait = 100 * time.Millisecond
+	minWait = 20 * time.Millisecond // servers may not know of a consumer yet that others have made
 	maxWait = 2 * time.Second
 	// timeout bounds how long a request waits for a message to be applied.
 	timeout = 30 * time.Second

@@ -263,7 +263,7 @@ func (c *Cluster) Change(ctx context.Context, change func(*Map) error) (Map, err
 		limited, cancel := context.WithTimeout(ctx, patience)
 		version, err := st.maps.Update(limited, mapKey, body, m.version)
 		cancel()
-		if errors.Is(err, jetstream.ErrKeyExists) { // another version
+		if errors.Is(err, jetstream.ErrKeyRevisionMismatch) { // another version
 			continue
 		}
 		if err == nil {

@@ -298,12 +298,15 @@ func TestSlowSnapshot(t *testing.T) {
 
 // TestMapChanges has several writers change the map at the same time.
 func TestMapChanges(t *testing.T) {
-	servers := clustertest.Start(t, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	servers := clustertest.Start(t, 3) // which refuse a change of another version by an error of their own
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c := servers.Connect("a")
-	if _, err := c.Create(ctx, shardlog.Ranges(1)); err != nil {
-		t.Fatal(err)
+	for _, err := c.Create(ctx, shardlog.Ranges(1)); err != nil && !errors.Is(err, shardlog.ErrExists); {
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Create(ctx, shardlog.Ranges(1))
 	}
 	const writers, each = 4, 10
 	done := make(chan error)
