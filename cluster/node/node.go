@@ -138,7 +138,11 @@ const left = ".left"
 
 // putAside renames a file whose shard has left.
 func (n *Node) putAside(path string) {
-	if err := os.Rename(path, path+left); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := os.Rename(path, path+left)
+	if err == nil {
+		err = os.Chtimes(path+left, time.Time{}, time.Now()) // the day begins now
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		n.o.Logger.Warn("put a file aside", "error", err)
 	}
 }
@@ -146,18 +150,17 @@ func (n *Node) putAside(path string) {
 // clean puts files aside whose shards have left while the node was down, and deletes those that have been so
 // for a day.
 func (n *Node) clean() {
-	files, err := filepath.Glob(filepath.Join(n.o.Folder, "*.anndb"))
+	files, err := os.ReadDir(n.o.Folder)
 	if err != nil {
-		return // of the pattern only
+		n.o.Logger.Warn("files of shards that have left", "error", err)
 	}
-	for _, path := range files {
-		if n.replica(strings.TrimSuffix(filepath.Base(path), ".anndb")) == nil {
+	for _, f := range files {
+		path := filepath.Join(n.o.Folder, f.Name())
+		shard, is := strings.CutSuffix(f.Name(), ".anndb")
+		if is && n.replica(shard) == nil {
 			n.putAside(path)
 		}
-	}
-	old, _ := filepath.Glob(filepath.Join(n.o.Folder, "*"+left))
-	for _, path := range old {
-		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+		if info, err := f.Info(); err == nil && filepath.Ext(path) == left && time.Since(info.ModTime()) > 24*time.Hour {
 			_ = os.Remove(path)
 		}
 	}

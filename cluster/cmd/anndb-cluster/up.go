@@ -34,13 +34,6 @@ type upCmd struct {
 	Logged   bool   `help:"Acknowledge writes once the log has them."`
 }
 
-// local is the file local.json: the processes of a cluster on this machine.
-type local struct {
-	Servers []string `json:"servers"` // configurations
-	Nodes   []string `json:"nodes"`   // addresses
-	Listen  string   `json:"listen"`
-}
-
 func (c *upCmd) Run(a *app) error {
 	nats, err := c.program()
 	if err != nil {
@@ -49,14 +42,14 @@ func (c *upCmd) Run(a *app) error {
 	if c.Folder, err = filepath.Abs(c.Folder); err != nil {
 		return err
 	}
-	var l local
-	path := filepath.Join(c.Folder, "local.json")
+	var nodes []string // addresses
+	path := filepath.Join(c.Folder, "nodes.json")
 	body, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = c.prepare(path, &l)
+		nodes, err = c.prepare(path)
 	case err == nil:
-		err = json.Unmarshal(body, &l)
+		err = json.Unmarshal(body, &nodes)
 	}
 	if err == nil {
 		err = a.load(c.Folder)
@@ -69,12 +62,16 @@ func (c *upCmd) Run(a *app) error {
 	defer p.end()
 	defer cancel()
 	a.ctx = ctx
-	for i, conf := range l.Servers {
-		if err := p.start(fmt.Sprintf("nats-%d", i+1), nats, "-c", conf); err != nil {
+	servers, err := fs.Glob(os.DirFS(c.Folder), "nats-*/nats.conf")
+	if err != nil {
+		return err
+	}
+	for _, conf := range servers {
+		if err := p.start(filepath.Dir(conf), nats, "-c", filepath.Join(c.Folder, conf)); err != nil {
 			return err
 		}
 	}
-	log, err := c.create(a, len(l.Nodes))
+	log, err := c.create(a, len(nodes))
 	if err != nil {
 		return err
 	}
@@ -83,19 +80,19 @@ func (c *upCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	for i, address := range l.Nodes {
+	for i, address := range nodes {
 		id := nodeName(i)
 		err := p.start(id, self, "-c", a.path, "node", id, filepath.Join(c.Folder, id), "--listen", address)
 		if err != nil {
 			return err
 		}
 	}
-	gate, err := net.Listen("tcp", l.Listen)
+	gate, err := net.Listen("tcp", strings.TrimPrefix(a.Gateway, "http://"))
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(a.out, "cluster %s: %d servers of the log, %d nodes, logs in %s\ngateway at %s (end with Ctrl-C)\n",
-		a.Cluster, len(l.Servers), len(l.Nodes), c.Folder, a.Gateway)
+		a.Cluster, len(servers), len(nodes), c.Folder, a.Gateway)
 	return a.serve(log, gate, c.Logged)
 }
 
@@ -113,22 +110,21 @@ func (c *upCmd) program() (string, error) {
 	return "", fmt.Errorf("%w (go install github.com/nats-io/nats-server/v2@latest makes it, --nats names it)", err)
 }
 
-// prepare writes the configuration of a new cluster.
-func (c *upCmd) prepare(path string, l *local) error {
+// prepare writes the configuration of a new cluster, and the addresses of its nodes, which it returns.
+func (c *upCmd) prepare(path string) (nodes []string, err error) {
 	if c.Servers < 1 {
-		return fmt.Errorf("%d servers of the log, want 1 or more", c.Servers)
+		return nil, fmt.Errorf("%d servers of the log, want 1 or more", c.Servers)
 	}
 	if _, err := place(c.Shards, c.Replicas, make([]string, max(0, c.Nodes))); err != nil {
-		return err
+		return nil, err
 	}
 	if err := os.MkdirAll(c.Folder, 0o700); err != nil {
-		return err
+		return nil, err
 	}
 	ports, err := freePorts(2*c.Servers + c.Nodes + 1)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	l.Listen = c.Listen
 	password := rand.Text()
 	var urls, routes []string
 	for i := range c.Servers {
@@ -146,19 +142,18 @@ func (c *upCmd) prepare(path string, l *local) error {
 		}
 		conf := filepath.Join(folder, "nats.conf")
 		if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(conf, []byte(text), 0o600)); err != nil {
-			return err
+			return nil, err
 		}
-		l.Servers = append(l.Servers, conf)
 	}
-	l.Nodes = ports[2*c.Servers : 2*c.Servers+c.Nodes]
-	if strings.HasSuffix(l.Listen, ":0") {
-		l.Listen = ports[len(ports)-1]
+	nodes = ports[2*c.Servers : 2*c.Servers+c.Nodes]
+	if strings.HasSuffix(c.Listen, ":0") {
+		c.Listen = ports[len(ports)-1]
 	}
-	return errors.Join(
+	return nodes, errors.Join(
 		writeJSON(filepath.Join(c.Folder, "cluster.json"), config{
-			Cluster: "main", Log: strings.Join(urls, ","), Gateway: "http://" + l.Listen, Token: "",
+			Cluster: "main", Log: strings.Join(urls, ","), Gateway: "http://" + c.Listen,
 		}),
-		writeJSON(path, l))
+		writeJSON(path, nodes))
 }
 
 func writeJSON(path string, value any) error {
