@@ -143,7 +143,7 @@ func divide(ctx context.Context, s *settings, d *binaryData, seed uint64) ([]flo
 // choose is the cost with the fewest errors in cross-validation; ties go to
 // the smaller.
 func choose(l *liblinear.Driver, p liblinear.Params, y []int8, rows []int, costs []float64, folds int) (liblinear.Params, error) {
-	parts, err := labels.KFold(len(rows), folds, 0)
+	parts, err := labels.KFoldOf(rows, folds, 0)
 	if err != nil {
 		return p, err
 	}
@@ -152,12 +152,11 @@ func choose(l *liblinear.Driver, p liblinear.Params, y []int8, rows []int, costs
 		p.C = c
 		wrong := 0
 		for _, f := range parts {
-			test := pick(rows, f.Test)
-			got, err := l.Train(p, y, pick(rows, f.Train), test)
+			got, err := l.Train(p, y, f.Train, f.Test)
 			if err != nil {
 				return p, err
 			}
-			wrong += got.Wrong(y, test)
+			wrong += got.Wrong(y, f.Test)
 		}
 		if wrong < least {
 			best, least = p, wrong

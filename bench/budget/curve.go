@@ -125,12 +125,9 @@ func (s *settings) crossValidate(
 	ctx context.Context, of trial, budgets []int, costs []float64, learn learner,
 ) (int, float64, error) {
 	rows := of.f.Train
-	parts, err := labels.KFold(len(rows), s.inner, of.seed)
+	parts, err := labels.KFoldOf(rows, s.inner, of.seed)
 	if err != nil {
 		return 0, 0, err
-	}
-	for i, f := range parts {
-		parts[i] = labels.Fold{Train: pick(rows, f.Train), Test: pick(rows, f.Test)}
 	}
 	bestB, bestC, least := 0, 0.0, len(rows)+1
 	for _, b := range budgets {
