@@ -125,18 +125,8 @@ type Powersets struct {
 	Of    []uint32   // the set of each row
 }
 
-// Powersets groups the rows by equal label sets; the empty set is one. O(N log N) comparisons
-// of sets.
-func (m *Matrix) Powersets() *Powersets {
-	rows := make([]int32, m.Rows())
-	for i := range rows {
-		rows[i] = int32(i)
-	}
-	return m.PowersetsOf(rows)
-}
-
-// PowersetsOf returns the Powersets of the given rows, in their order. It panics for a row
-// beyond the matrix, as an index does.
+// PowersetsOf groups the given rows by equal label sets, of which the empty set is one. O(N log N)
+// comparisons of sets. It panics for a row beyond the matrix, as an index does.
 func (m *Matrix) PowersetsOf(rows []int32) *Powersets {
 	order := make([]uint32, len(rows))
 	for i := range order {

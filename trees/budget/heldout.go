@@ -9,7 +9,7 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// scoreCut is the least chance of a path that scores follow.
+// scoreCut is the least chance of a path that the scores of predictions follow.
 const scoreCut = 0.001
 
 // HeldOutScores trains on the rows of a job and returns the scores of other rows of X: those of

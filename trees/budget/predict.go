@@ -205,14 +205,10 @@ func (p *Predictor) Set(x vector.Sparse) []uint32 {
 	return p.best(x)
 }
 
-// bestCut is the chance below which the search for the best label does not follow
-// a path.
-const bestCut = 0.001
-
 // best is the label of the highest score, ties to the smaller one, or the most
 // frequent label; none if no training row had one.
 func (p *Predictor) best(x vector.Sparse) []uint32 {
-	scores := p.Scores(x, bestCut)
+	scores := p.Scores(x, scoreCut)
 	best := -1
 	for i, v := range scores.Value {
 		if best < 0 || v > scores.Value[best] {

@@ -349,7 +349,7 @@ func TestTreesOfSets(t *testing.T) {
 		if len(rows) == 0 {
 			t.Skip("no rows")
 		}
-		sets := y.Select(rows).Powersets()
+		sets := y.Select(rows).PowersetsOf(positions(len(rows)))
 		for _, kind := range []Kind{PT, AT} {
 			last := 0
 			job := Job{X: x, Sets: y, Rows: rows, Params: params, Workers: 1, Progress: func(done, total int) {

@@ -366,7 +366,7 @@ func TestExplanationsAddUp(t *testing.T) {
 			for _, step := range path {
 				sum := step.Offset
 				for _, c := range step.Contributions {
-					sum += c.Margin()
+					sum += c.Margin
 				}
 				if math.Abs(sum-step.Margin) > 1e-9 {
 					t.Fatalf("%+v: %g", step, sum)

@@ -133,14 +133,12 @@ type Step struct {
 	Contributions  []Contribution // by falling magnitude, then by feature; with Offset they add up to Margin
 }
 
-// Contribution is what a feature adds to a margin.
+// Contribution is what a feature adds to a margin, with the fields of budget.Contribution.
 type Contribution struct {
 	Feature       uint32
 	Weight, Value float32
+	Margin        float64 // Weight·Value
 }
-
-// Margin returns Weight · Value.
-func (c Contribution) Margin() float64 { return float64(c.Weight) * float64(c.Value) }
 
 // Explain returns the classifiers on the path to a label, from the root on; nil for a label that the model
 // does not have. O(classifiers + features).
@@ -186,14 +184,15 @@ func (p *Predictor) step(x vector.Sparse, node, child int) Step {
 		e := int(from) + at
 		for _, w := range m.Weight[m.WeightPtr[e]:m.WeightPtr[e+1]] {
 			if w>>16 == own {
-				c := Contribution{f, weightOf(w), x.Value[i]}
-				s.Margin += c.Margin()
+				weight, value := weightOf(w), x.Value[i]
+				c := Contribution{f, weight, value, float64(weight) * float64(value)}
+				s.Margin += c.Margin
 				s.Contributions = append(s.Contributions, c)
 			}
 		}
 	}
 	slices.SortStableFunc(s.Contributions, func(a, b Contribution) int {
-		return cmp.Compare(math.Abs(b.Margin()), math.Abs(a.Margin()))
+		return cmp.Compare(math.Abs(b.Margin), math.Abs(a.Margin))
 	})
 	return s
 }

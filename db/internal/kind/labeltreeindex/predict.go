@@ -76,13 +76,12 @@ func (t *model) explain(p *labeltree.Predictor, x vector.Sparse, a *kind.LabelAn
 				d.Label = r.Name
 			}
 			for _, c := range step.Contributions {
-				if f := int(c.Feature) - t.input.Vectors; f >= 0 {
-					d.Contributions = append(d.Contributions, budget.Contribution{
-						Feature: uint32(f), Weight: c.Weight, Value: c.Value, Margin: c.Margin(),
-					})
-				} else {
-					d.Vector += c.Margin()
+				if c.Feature < uint32(t.input.Vectors) {
+					d.Vector += c.Margin
+					continue
 				}
+				c.Feature -= uint32(t.input.Vectors)
+				d.Contributions = append(d.Contributions, budget.Contribution(c))
 			}
 			out.Path = append(out.Path, d)
 		}
