@@ -24,14 +24,16 @@ type Collection struct {
 func (c Collection) Name() string { return c.name }
 
 // Info describes the collection.
-func (c Collection) Info(ctx context.Context) (db.CollectionInfo, error) {
-	return fetch(ctx, c.f.c, get(c.path), (*wire.Collection).Get)
+func (c Collection) Info(ctx context.Context) (out db.CollectionInfo, err error) {
+	err = c.f.c.call(ctx, get(c.path), &out)
+	return out, err
 }
 
 // Labels returns the number of live rows of each label, as db.Collection.Labels does.
 func (c Collection) Labels(ctx context.Context) (map[string]int, error) {
-	labels := func(in *wire.Collection) (map[string]int, error) { return in.Labels, nil }
-	return fetch(ctx, c.f.c, get(c.path), labels)
+	var out wire.Collection
+	err := c.f.c.call(ctx, get(c.path), &out)
+	return out.Labels, err
 }
 
 // Count returns the number of rows that a filter selects; nil selects all.
@@ -80,7 +82,7 @@ func forms(queries []db.Query) []wire.Query {
 func (c Collection) Predict(ctx context.Context, q db.Query, o *db.PredictOptions) (db.Predictions, error) {
 	in := wire.NewPredict(cmp.Or(o, &db.PredictOptions{}))
 	in.Query = wire.NewQuery(q)
-	return fetch(ctx, c.f.c, ask(c.path+"/predict", in), (*wire.Predictions).Get)
+	return fetch(ctx, c.f.c, ask(c.path+"/predict", in), predicted)
 }
 
 // PredictBatch predicts the labels of many queries in one state. Element i is what Predict returns for
@@ -90,40 +92,47 @@ func (c Collection) PredictBatch(
 ) ([]db.Predictions, error) {
 	in := wire.NewPredict(cmp.Or(o, &db.PredictOptions{}))
 	in.Queries = forms(queries)
-	list := func(out *wire.PredictionsList) ([]db.Predictions, error) {
-		return wire.All(out.Results, (*wire.Predictions).Get)
+	return fetch(ctx, c.f.c, ask(c.path+"/predict", in), func(out *wire.PredictionsList) ([]db.Predictions, error) {
+		return wire.All(out.Results, predicted)
+	})
+}
+
+// predicted returns predictions as package db does: nil where there are no labels.
+func predicted(p *db.Predictions) (db.Predictions, error) {
+	if len(p.Labels) == 0 {
+		p.Labels = nil
 	}
-	return fetch(ctx, c.f.c, ask(c.path+"/predict", in), list)
+	return *p, nil
 }
 
 // SetSchema changes the schema of the collection, as db.Collection.SetSchema does.
 func (c Collection) SetSchema(ctx context.Context, schema db.Schema) error {
-	form := wire.NewSchema(&schema)
-	in := wire.CollectionChange{Schema: &form}
+	in := wire.CollectionChange{Schema: &schema}
 	return c.f.c.call(ctx, &request{method: http.MethodPatch, path: c.path, in: in, long: true}, nil)
 }
 
 // Indexes describes the indexes of the collection, by name.
 func (c Collection) Indexes(ctx context.Context) ([]index.Info, error) {
-	return fetch(ctx, c.f.c, get(c.path+"/indexes"), func(out *wire.Indexes) ([]index.Info, error) {
-		return wire.All(out.Indexes, (*wire.Index).Get)
-	})
+	var out wire.Indexes
+	err := c.f.c.call(ctx, get(c.path+"/indexes"), &out)
+	return out.Indexes, err
 }
 
 // Build learns an index over the rows of the latest state, as db.Collection.Build does; with nil options the
 // collection decides on the kind. Queries for training (index.Forest.TrainingQueries) do not travel. If the
 // context ends or the connection breaks, the build is cancelled.
-func (c Collection) Build(ctx context.Context, name string, o index.Options) (index.Info, error) {
+func (c Collection) Build(ctx context.Context, name string, o index.Options) (out index.Info, err error) {
 	var in wire.Build
 	if o != nil {
 		raw, err := json.Marshal(o)
 		if err != nil {
-			return index.Info{}, fmt.Errorf("%w: %w", db.ErrInvalid, err)
+			return out, fmt.Errorf("%w: %w", db.ErrInvalid, err)
 		}
 		in = wire.Build{Kind: o.Name(), Options: raw}
 	}
 	r := &request{method: http.MethodPost, path: c.indexPath(name), in: in, long: true}
-	return fetch(ctx, c.f.c, r, (*wire.Index).Get)
+	err = c.f.c.call(ctx, r, &out)
+	return out, err
 }
 
 // SetDefault makes an index the default one of its purpose, as db.Collection.SetDefault does.

@@ -25,14 +25,14 @@ func (f File) Collection(name string) Collection {
 
 // Collections lists the collections in order of creation.
 func (f File) Collections(ctx context.Context) ([]db.CollectionInfo, error) {
-	return fetch(ctx, f.c, get(f.path+"/collections"), func(out *wire.Collections) ([]db.CollectionInfo, error) {
-		return wire.All(out.Collections, (*wire.Collection).Get)
-	})
+	var out wire.Collections
+	err := f.c.call(ctx, get(f.path+"/collections"), &out)
+	return out.Collections, err
 }
 
 // Create creates an empty collection and returns a handle of it. Errors: db.ErrExists.
 func (f File) Create(ctx context.Context, name string, schema db.Schema) (Collection, error) {
-	in := wire.NewCollection{Name: name, Schema: wire.NewSchema(&schema)}
+	in := wire.NewCollection{Name: name, Schema: schema}
 	r := &request{method: http.MethodPost, path: f.path + "/collections", in: in}
 	return f.Collection(name), f.c.call(ctx, r, nil)
 }
@@ -49,8 +49,9 @@ func (f File) Drop(ctx context.Context, name string) error {
 }
 
 // Stats describes the latest state, as db.DB.Stats does.
-func (f File) Stats(ctx context.Context) (db.Stats, error) {
-	return fetch(ctx, f.c, get(f.path), (*wire.Stats).Get)
+func (f File) Stats(ctx context.Context) (out db.Stats, err error) {
+	err = f.c.call(ctx, get(f.path), &out)
+	return out, err
 }
 
 // Maintain maintains the indexes, as db.DB.Maintain does, and returns the steps.
@@ -79,10 +80,8 @@ func (f File) Check(ctx context.Context, report func(*db.CorruptError)) error {
 	}
 	for _, d := range out.Problems {
 		if report != nil {
-			report(&db.CorruptError{
-				Collection: d.Collection, Object: d.Object, Section: d.Section, Chunk: d.Chunk, Offset: d.Offset,
-				Err: errors.New(d.Error),
-			})
+			d.Err = errors.New(d.Reason)
+			report(&d.CorruptError)
 		}
 	}
 	return fmt.Errorf("%w: %d problems", db.ErrCorrupt, len(out.Problems))

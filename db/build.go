@@ -95,9 +95,8 @@ func defaultOptions(features bool) index.Options {
 }
 
 // SetDefault makes an index the default one of its purpose: that of searches and that of predictions
-// which name none. Without a choice it is the first one that was built, and once the default one is
-// dropped, the next of its purpose. One that maintenance has built is the default only if there is no
-// other.
+// which name none. Without a choice it is the first that was built, and once it is dropped, the next. One
+// that maintenance has built is the default only if there is no other.
 func (c Collection) SetDefault(ctx context.Context, name string) error {
 	return c.takeIndex(ctx, name, func(entry *layout.Collection, r layout.IndexRef) []uint64 {
 		entry.Indexes = slices.Insert(entry.Indexes, 0, r)

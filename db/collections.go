@@ -97,15 +97,18 @@ func (d *DB) Collections() (out []CollectionInfo, err error) {
 
 // Stats describes the file and this handle.
 type Stats struct {
-	FileBytes, FreeBytes, LiveBytes int64  // the length of the file, its free pages, the rest
-	PageSize, MapReserve            int64  // bytes; the address space reserved for the map
-	Generation                      uint64 // the latest transaction
-	trace.Totals                           // what this handle has done
-	Snapshots                       int    // held
-	OldestSnapshot                  time.Duration
-	Collections                     []CollectionInfo
-	Indexes                         []index.Info
-	Maintenance                     maintenance.Stats
+	FileBytes      int64             `json:"file_bytes"`
+	FreeBytes      int64             `json:"free_bytes"`  // in free pages
+	LiveBytes      int64             `json:"live_bytes"`  // in other pages
+	PageSize       int64             `json:"page_size"`   // bytes
+	MapReserve     int64             `json:"map_reserve"` // the address space reserved for the map
+	Generation     uint64            `json:"generation"`  // the latest transaction
+	trace.Totals   `json:"totals"`   // what this handle has done
+	Snapshots      int               `json:"snapshots"` // held
+	OldestSnapshot time.Duration     `json:"oldest_snapshot_ns"`
+	Collections    []CollectionInfo  `json:"collections"`
+	Indexes        []index.Info      `json:"indexes"`
+	Maintenance    maintenance.Stats `json:"maintenance"`
 }
 
 // statuses describes the indexes.

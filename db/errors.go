@@ -39,12 +39,12 @@ var (
 
 // CorruptError describes the location of damage. It wraps ErrCorrupt.
 type CorruptError struct {
-	Collection string // empty if the damage concerns none
-	Object     uint64 // Object, Section and Chunk are the block's key
-	Section    string
-	Chunk      uint32
-	Offset     int64 // the position in the file, -1 if unknown
-	Err        error
+	Collection string `json:"collection,omitempty"` // empty if the damage concerns none
+	Object     uint64 `json:"object,omitempty"`     // Object, Section and Chunk are the block's key
+	Section    string `json:"section,omitempty"`
+	Chunk      uint32 `json:"chunk,omitempty"`
+	Offset     int64  `json:"offset"` // the position in the file, -1 if unknown
+	Err        error  `json:"-"`
 }
 
 // Error returns a message with every known part of the location.

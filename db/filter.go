@@ -35,7 +35,7 @@ func (c Collection) Matching(ctx context.Context, f *filter.Filter) (rows *roari
 	return rows, err
 }
 
-// Count returns the number of rows that a filter selects, as Matching; nil selects all.
+// Count returns the number of rows that a filter selects; nil selects all.
 func (c Collection) Count(ctx context.Context, f *filter.Filter) (n int, err error) {
 	err = c.read(ctx, func(st *state.Collection) error {
 		if f.Expr() == where.Every(true) && st.Entry.Attribute(attribute.Expiry) == nil {

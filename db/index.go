@@ -15,8 +15,8 @@ import (
 // publicInfo returns the description of an index as its manifest has it.
 func publicInfo(coll string, m *kind.Manifest) index.Info {
 	return index.Info{
-		Collection: coll, Kind: m.Kind, Given: copied(m.Given), Options: copied(m.Options),
-		Segments: len(m.Segments), Record: m.Info,
+		Collection: coll, Kind: m.Kind, Predicts: m.Of.Traits().Predicts, Given: copied(m.Given),
+		Options: copied(m.Options), Segments: len(m.Segments), Record: m.Info,
 	}
 }
 

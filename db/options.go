@@ -107,24 +107,25 @@ func (o *Options) resolve() (Options, error) {
 type Schema struct {
 	// Sparse selects sparse vectors, Named those whose features have names (Row.Features) instead of
 	// numbers (Row.Sparse). Values are not negative; searches and indexes scale rows to unit length.
-	Sparse, Named bool
-	Dim           int // the number of coordinates of dense vectors, 1 to 65,536
+	Sparse bool `json:"sparse,omitempty"`
+	Named  bool `json:"named,omitempty"`
+	Dim    int  `json:"dim,omitempty"` // the number of coordinates of dense vectors, 1 to 65,536
 	// Metric is the distance of dense vectors, vector.L2 when zero; that of sparse ones is the cosine.
-	Metric vector.Metric
+	Metric vector.Metric `json:"metric,omitempty"`
 	// Float32 stores all dense rows as float32. Otherwise a chunk of rows of which all coordinates are
 	// integers from 0 to 255 is stored as bytes, without loss.
-	Float32 bool
+	Float32 bool `json:"float32,omitempty"`
 	// Text, if not nil, makes a collection of texts (Row.Text): sparse rows whose features are terms.
-	Text *text.Schema
+	Text *text.Schema `json:"text,omitempty"`
 	// Weight is that of the vector in searches by a vector and a text or features, rank.DefaultWeight
 	// when zero. Collection.TuneFusion chooses it.
-	Weight float64
+	Weight float64 `json:"weight,omitempty"`
 	// Numbering is the number of the first feature or coordinate in the files that the collection
 	// is imported from, "0" or "1"; empty if unknown. In the API the first is always 0.
-	Numbering string
+	Numbering string `json:"numbering,omitempty"`
 	// Meta are names with values that the program keeps with the collection, at most 64. Errors about the
 	// dimension of a vector name that of "model".
-	Meta map[string]string
+	Meta map[string]string `json:"meta,omitempty"`
 }
 
 // resolve checks a schema and fills in its defaults.
@@ -180,14 +181,15 @@ type Row struct {
 
 // CollectionInfo describes a collection in one state.
 type CollectionInfo struct {
-	Name string
+	Name string `json:"name"`
 	Schema
-	// Live is the number of rows, with those that have expired until maintenance deletes them, Rows
-	// that of row numbers in use, deleted rows included, Sealed that of rows in chunks.
-	Live, Rows, Sealed  int
-	Features            int      `json:",omitempty"` // of sparse rows: one more than the largest number in use
-	Indexes, Attributes []string `json:",omitempty"` // the names of all
-	Expires             bool     `json:",omitempty"` // whether any row has had an expiry
+	Live       int      `json:"rows"`               // rows, with those that have expired until maintenance deletes them
+	Rows       int      `json:"row_numbers"`        // row numbers in use, deleted rows included
+	Sealed     int      `json:"sealed"`             // rows in chunks
+	Features   int      `json:"features,omitempty"` // of sparse rows: one more than the largest number in use
+	Indexes    []string `json:"indexes,omitempty"`  // the names of all
+	Attributes []string `json:"attributes,omitempty"`
+	Expires    bool     `json:"expires,omitempty"` // whether any row has had an expiry
 
 	types map[string]attribute.Type // of the attributes, also of those of checked rows
 }

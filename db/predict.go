@@ -14,6 +14,7 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/layout"
 	"github.com/anndb/anndb/db/internal/state"
+	"github.com/anndb/anndb/db/internal/where"
 	"github.com/anndb/anndb/db/trace"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
@@ -22,23 +23,24 @@ import (
 
 // PredictOptions selects how Collection.Predict predicts labels.
 type PredictOptions struct {
-	Index string // the label model; the default one of the collection if empty
-	Top   int    // if above zero, return the Top best labels instead of the set that the model predicts
-	Set   bool   // with Top: also those of the set that are not among the Top best
+	Index string `json:"index,omitempty"` // the label model; the default one of the collection if empty
+	Top   int    `json:"top,omitempty"`   // if above zero, return the Top best labels instead of the set that the model predicts
+	Set   bool   `json:"set,omitempty"`   // with Top: also those of the set that are not among the Top best
 	// MinProbability, if above 0, leaves out labels of a smaller probability, and predicts all others.
 	// Recall, if above 0, predicts the smallest sets by probability that have at least that share of a row's
 	// labels on average, as the guide explains. Models without probabilities refuse both, and a Recall above
 	// what a model can promise is refused.
-	MinProbability, Recall float64
+	MinProbability float64 `json:"min_probability,omitempty"`
+	Recall         float64 `json:"recall,omitempty"`
 	// Frequent gives a query without evidence (Predictions.Labels) the most frequent labels of the
 	// collection, as many as a row has on average, scored by their shares of the rows.
-	Frequent bool
+	Frequent bool `json:"frequent,omitempty"`
 	// Params replace those of a model of kind lcif. Another Beta than the model's is exact, but slow.
-	Params *lcif.Params
+	Params *lcif.Params `json:"params,omitempty"`
 	// Where restricts the neighbors of a model of kind lcif to rows that pass a filter. Trees refuse it.
-	Where   *filter.Filter
-	Explain bool // fill in Prediction.Why and, for trees, Predictions.Why
-	Workers int  // the number of goroutines of PredictBatch; below 1, all processors
+	Where   *filter.Filter `json:"where,omitempty"`
+	Explain bool           `json:"explain,omitempty"` // fill in Prediction.Why and, for trees, Predictions.Why
+	Workers int            `json:"-"`                 // the number of goroutines of PredictBatch; below 1, all processors
 }
 
 // Predictions is the answer to a prediction.
@@ -46,10 +48,10 @@ type Predictions struct {
 	// Labels are the labels, best first. There are none if no label is probable enough, or if the model
 	// knows nothing of the query (Stats.NoEvidence): no feature of it or, for lcif, no label of its nearest
 	// rows and features.
-	Labels []Prediction
+	Labels []Prediction `json:"labels"`
 	// Why is the path through a tree, of several that of the predicted class; otherwise nil.
-	Why   *explain.Reason
-	Stats PredictStats
+	Why   *explain.Reason `json:"why,omitempty"`
+	Stats PredictStats    `json:"stats,omitzero"`
 }
 
 // Prediction is a label with its confidence score: 0 to 1, or for SBT the margin of the last
@@ -93,8 +95,8 @@ func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (ou
 	return out, err
 }
 
-// PredictBatch predicts the labels of many queries in one state, in parallel. Element
-// i is what Predict returns for queries[i]. Errors name the first query that failed.
+// PredictBatch returns what Predict does for each query, in one state and in parallel. Errors name the first
+// query that failed.
 func (c Collection) PredictBatch(
 	ctx context.Context, queries []Query, o *PredictOptions,
 ) ([]Predictions, error) {
@@ -138,7 +140,7 @@ func predictLabels(
 	}
 	to := kind.LabelAsk{
 		Vector: ask.q.Vector, Top: o.Top, Set: o.Set, Params: o.Params, Explain: o.Explain,
-		Rows: rows, Filtered: o.Where != nil,
+		Rows: rows, Filtered: o.Where.Expr() != where.Every(true),
 	}
 	if err := askProbabilities(x.Manifest, o, &to); err != nil {
 		return out, err

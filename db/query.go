@@ -23,35 +23,35 @@ type Query struct {
 // SearchOptions selects how a search finds rows; the zero value finds 10, dense ones with recall
 // 0.95.
 type SearchOptions struct {
-	K int // the number of rows to find, 10 when zero
+	K int `json:"k,omitempty"` // the number of rows to find, 10 when zero
 	// Index names the index to search; Flat selects the exact scan. Empty means the default index of the
 	// collection (Collection.SetDefault), or Flat if there is none that finds rows.
-	Index string
+	Index string `json:"index,omitempty"`
 	// Recall is the target, 0.95 when zero, for any K and under filters; 1 selects an exact scan. Below
 	// 0.8 it is the same as 0.8, for which the fastest setting is tuned. Sparse searches are exact.
-	Recall float64
+	Recall float64 `json:"recall,omitempty"`
 	// Where restricts the search to the rows that pass a filter. The functions of a filter (filter.Func)
 	// are called at most once per row, by SearchBatch for each query, and not after the context has ended.
-	Where *filter.Filter
+	Where *filter.Filter `json:"where,omitempty"`
 	// Radius, if not nil, finds only rows within this distance (see Hit.Distance): at most the nearest
 	// K, or all if K is zero, with the recall that is asked for. 0 finds equal rows; below 0 it is for
 	// InnerProduct. Distances of Cosine and of sparse rows below 1e-6 are rounding errors and within
 	// every radius.
-	Radius  *float64
-	Include Content      // what is copied into hits besides the key
-	Explain bool         // fill in Hit.Why; searches by vector and by text only
-	Rank    rank.Options // how hits are ranked, by distance when zero
+	Radius  *float64     `json:"radius,omitempty"`
+	Include Content      `json:"include,omitempty"` // what is copied into hits besides the key
+	Explain bool         `json:"explain,omitempty"` // fill in Hit.Why; searches by vector and by text only
+	Rank    rank.Options `json:"rank,omitzero"`     // how hits are ranked, by distance when zero
 	// After has the hits of all pages before this one, which has the K after them: the answer for so
 	// many more hits, without rows of their keys. They must not be in the memory of Reuse. The pages of a
 	// snapshot are of one state.
-	After []Hit
+	After []Hit `json:"after,omitempty"`
 	// Reuse is the memory of an earlier result to overwrite. A dense search with enough of it, and
 	// without a filter that needs evaluation (Collection.RowFilter), allocates nothing in steady state
 	// but the snapshot, one small object, if the Collection is not one of a Snapshot.
-	Reuse []Hit
+	Reuse []Hit `json:"-"`
 	// Params replace Recall, except for K. Dense collections only; their Filter must be nil.
-	Params  *query.Params
-	Workers int // the number of goroutines of SearchBatch; below 1, all processors
+	Params  *query.Params `json:"params,omitempty"`
+	Workers int           `json:"-"` // the number of goroutines of SearchBatch; below 1, all processors
 }
 
 // Content is a set of the parts of a row.

@@ -79,8 +79,8 @@ func readRow(st *state.Collection, key []byte, row uint32) (Row, error) {
 }
 
 // Rows iterates over copies of the live rows that a filter selects, of one state, in the order of
-// their numbers, as Matching. It ends after an error. Until then it holds a snapshot, which Close in the
-// body of the loop waits for.
+// their numbers, as Matching. It ends after an error. Until then it holds a snapshot: Close in the loop
+// waits for it.
 func (c Collection) Rows(ctx context.Context, f *filter.Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		s, err := c.hold(ctx)

@@ -17,7 +17,7 @@ import (
 
 // CheckRow returns the error for which Put would refuse a row, but for errors of the database, as in an
 // import that leaves out bad rows. The attributes of a row that passes have their types in the checks of
-// later rows, as if it was stored. The description of a collection that is yet to be made is its Schema.
+// later rows, as if it was stored. That of a collection yet to be made needs only a Schema.
 func (i *CollectionInfo) CheckRow(r Row) error {
 	s, err := i.Schema.resolve()
 	if err != nil {

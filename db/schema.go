@@ -20,7 +20,7 @@ import (
 //
 // A new part rewrites the file as Compact does: readers do not wait, the rows get new numbers (Row.Row), and
 // the indexes are rebuilt. If that fails or is cancelled, nothing has changed. Label models that learned from
-// vectors have to be dropped before a text or features are added: from then on they learn from those.
+// vectors have to be dropped before a text or features are added: then they learn from those.
 func (c Collection) SetSchema(ctx context.Context, s Schema, run *Run) (err error) {
 	d, err := c.writer()
 	if err != nil {

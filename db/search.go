@@ -245,8 +245,8 @@ func accepting(st *state.Collection, a *rowAsk, o *SearchOptions) func(row uint3
 	}
 }
 
-// SearchBatch searches for many queries in one state, in parallel. Element i is what
-// Search returns for queries[i]. Errors have the number of the first query that failed.
+// SearchBatch returns what Search does for each query, in one state and in parallel. Errors have the number
+// of the first query that failed.
 func (c Collection) SearchBatch(ctx context.Context, queries []Query, o *SearchOptions) ([]Result, error) {
 	if o == nil {
 		o = &defaultSearch

@@ -37,8 +37,8 @@ func (t *Tx) Collection(name string) TxCollection {
 func (c TxCollection) Put(r Row) error { return c.put(r, false) }
 
 // Insert adds a row like Put, but never replaces one: if the key exists when the transaction is
-// committed, Update fails with ErrExists; if the transaction itself has put it, so does Insert. A row
-// that has expired is replaced.
+// committed, Update fails with ErrExists; if the transaction itself has put it, so does Insert.
+// An expired row is replaced.
 func (c TxCollection) Insert(r Row) error { return c.put(r, true) }
 
 func (c TxCollection) put(r Row, insert bool) error {

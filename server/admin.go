@@ -63,9 +63,7 @@ func stats(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := wire.NewStats(&st)
-	out.Running = c.s.running.of(c.file)
-	return out, err
+	return wire.Stats{Stats: st, Running: c.s.running.of(c.file)}, nil
 }
 
 // running are the long calls in progress.
@@ -114,10 +112,7 @@ func (r *running) of(file *db.DB) (out []wire.Running) {
 func check(c *call) (any, error) {
 	out := wire.Checked{Problems: []wire.Damage{}}
 	problem := func(e *db.CorruptError) {
-		out.Problems = append(out.Problems, wire.Damage{
-			Collection: e.Collection, Object: e.Object, Section: e.Section, Chunk: e.Chunk, Offset: e.Offset,
-			Error: e.Err.Error(),
-		})
+		out.Problems = append(out.Problems, wire.Damage{CorruptError: *e, Reason: e.Err.Error()})
 	}
 	err := c.run(func(run *db.Run) error { return c.file.Check(c.ctx, problem, run) })
 	out.OK = err == nil
@@ -153,7 +148,7 @@ func backup(c *call) error {
 
 func listCollections(c *call) (any, error) {
 	list, err := c.file.Collections()
-	return wire.NewCollections(list), err
+	return wire.Collections{Collections: list}, err
 }
 
 func createCollection(c *call) error {
@@ -161,28 +156,22 @@ func createCollection(c *call) error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	schema, err := in.Schema.Get()
-	if err != nil {
-		return err
-	}
-	coll, err := c.file.Create(c.ctx, in.Name, schema)
+	coll, err := c.file.Create(c.ctx, in.Name, in.Schema)
 	if err != nil {
 		return err
 	}
 	info, err := coll.Info()
 	if err == nil {
-		c.answer(http.StatusCreated, wire.NewCollectionInfo(&info))
+		c.answer(http.StatusCreated, info)
 	}
 	return err
 }
 
 func describeCollection(c *call) (any, error) {
 	var out wire.Collection
-	err := c.file.View(func(s *db.Snapshot) error {
+	err := c.file.View(func(s *db.Snapshot) (err error) {
 		coll := s.Collection(c.coll.Name())
-		info, err := coll.Info()
-		if err == nil {
-			out = wire.NewCollectionInfo(&info)
+		if out.CollectionInfo, err = coll.Info(); err == nil {
 			out.Labels, err = coll.Labels()
 		}
 		return err
@@ -198,21 +187,14 @@ func changeCollection(c *call, in *wire.CollectionChange) (any, error) {
 	case in.Schema == nil:
 		return nil, c.file.Rename(c.ctx, c.coll.Name(), in.Name)
 	}
-	schema, err := in.Schema.Get()
-	if err != nil {
-		return nil, err
-	}
-	return nil, c.run(func(run *db.Run) error { return c.coll.SetSchema(c.ctx, schema, run) })
+	return nil, c.run(func(run *db.Run) error { return c.coll.SetSchema(c.ctx, *in.Schema, run) })
 }
 
 func dropCollection(c *call) (any, error) { return nil, c.file.Drop(c.ctx, c.coll.Name()) }
 
 func listIndexes(c *call) (any, error) {
 	list, err := c.coll.Indexes()
-	if err != nil {
-		return nil, err
-	}
-	return wire.NewIndexes(list)
+	return wire.Indexes{Indexes: list}, err
 }
 
 func buildIndex(c *call, in *wire.Build) (any, error) {
@@ -225,10 +207,7 @@ func buildIndex(c *call, in *wire.Build) (any, error) {
 		info, err = c.coll.Build(c.ctx, c.r.PathValue("index"), o, run)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return wire.NewIndex(&info)
+	return info, err
 }
 
 // changeIndex makes an index the default one.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/anndb/anndb/dataset/rows"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/explain"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/golden"
 	"github.com/anndb/anndb/internal/wire"
 	"github.com/anndb/anndb/text"
@@ -59,7 +61,7 @@ var (
 		"GET /v1/files/{file}/backup":                  {"Sends a copy of the file.", nil, content("application/octet-stream"), []int{404}},
 		"POST /v1/files/{file}/transactions":           {"Makes all changes, or none, if all conditions hold.", wire.Transaction{}, wire.Committed{}, write},
 		"GET /v1/files/{file}/collections":             {"Lists the collections.", nil, wire.Collections{}, []int{404}},
-		"POST /v1/files/{file}/collections":            {"Creates a collection.", wire.NewCollection{}, wire.Collection{}, write},
+		"POST /v1/files/{file}/collections":            {"Creates a collection.", wire.NewCollection{}, db.CollectionInfo{}, write},
 		"GET " + collection:                            {"Describes a collection.", nil, wire.Collection{}, []int{404}},
 		"DELETE " + collection:                         {"Drops a collection.", nil, nil, []int{404}},
 		"GET " + collection + "/rows":                  {"Sends the rows that a filter selects, one a line.", nil, content(wire.Lines), []int{400, 404}},
@@ -69,10 +71,10 @@ var (
 		"PATCH " + collection + "/rows/{key}":          {"Replaces parts of a row; null removes one.", row{}, wire.Stored{}, write},
 		"DELETE " + collection + "/rows/{key}":         {"Deletes a row.", nil, nil, []int{400, 404, 412, 507, 403}},
 		"POST " + collection + "/search":               {"Finds the rows nearest to a query, or to each of queries (Results).", wire.Search{}, wire.Result{}, []int{400, 404, 408, 413, 415}},
-		"POST " + collection + "/predict":              {"Predicts the labels of a query, or of each of queries (PredictionsList).", wire.Predict{}, wire.Predictions{}, []int{400, 404, 408, 413, 415}},
+		"POST " + collection + "/predict":              {"Predicts the labels of a query, or of each of queries (PredictionsList).", wire.Predict{}, db.Predictions{}, []int{400, 404, 408, 413, 415}},
 		"POST " + collection + "/count":                {"Counts the rows that a filter selects.", wire.Count{}, wire.Counted{}, []int{400, 404, 408, 413, 415}},
 		"GET " + collection + "/indexes":               {"Describes the indexes.", nil, wire.Indexes{}, []int{404}},
-		"POST " + collection + "/indexes/{index}":      {"Builds an index.", wire.Build{}, wire.Index{}, append([]int{422}, write...)},
+		"POST " + collection + "/indexes/{index}":      {"Builds an index.", wire.Build{}, index.Info{}, append([]int{422}, write...)},
 		"DELETE " + collection + "/indexes/{index}":    {"Drops an index.", nil, nil, []int{404}},
 		"POST /v1/vector_stores/{store}/search":        {"OpenAI's search of a vector store, FILE.COLLECTION.", storeSearch{}, storeResults{}, []int{400, 404, 408, 413, 415}},
 		"POST /v1/vector_stores/{store}/files":         {"Stores a text, or gives attributes to a row.", storeUpdate{}, storeFile{}, write},
@@ -156,19 +158,23 @@ func (s schemas) structOf(t reflect.Type) object {
 }
 
 func (s schemas) fields(t reflect.Type, into object) {
+	var embedded []reflect.Type
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case name == "-" || !f.IsExported() && !f.Anonymous:
 		case f.Anonymous && name == "":
-			s.fields(f.Type, into)
+			embedded = append(embedded, f.Type)
 		default:
-			if name == "" {
-				name = f.Name
+			name = cmp.Or(name, f.Name)
+			if into[name] == nil { // otherwise the struct that embeds this one has the field
+				into[name] = s.of(f.Type)
 			}
-			into[name] = s.of(f.Type)
 		}
+	}
+	for _, t := range embedded {
+		s.fields(t, into)
 	}
 }
 

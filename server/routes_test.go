@@ -214,12 +214,8 @@ func TestPredict(t *testing.T) {
 			t.Fatalf("%s: %v", text, err)
 		}
 		for i := range want {
-			got, err := out.Results[i].Get()
-			if len(want[i].Labels) == 0 {
-				want[i].Labels = nil
-			}
-			if err != nil || !reflect.DeepEqual(got, want[i]) {
-				t.Errorf("query %d: %+v, %v\nwant %+v", i, got, err, want[i])
+			if want := wire.NewPredictions(&want[i], true); !reflect.DeepEqual(out.Results[i], *want) {
+				t.Errorf("query %d: %+v\nwant %+v", i, out.Results[i], *want)
 			}
 		}
 	}
@@ -250,19 +246,16 @@ func TestDescriptions(t *testing.T) {
 	_, body := b.send(request{method: "GET", path: "/v1/files/x"})
 	var out wire.Stats
 	must(t, wire.Unmarshal([]byte(body), &out))
-	got, err := out.Get()
-	want, wantErr := b.db.Stats()
-	if err != nil || wantErr != nil {
-		t.Fatal(err, wantErr)
-	}
+	want, err := b.db.Stats()
+	must(t, err)
 	// Of a zero time and a nil map JSON keeps the meaning only, so the texts are compared.
-	gotText, _ := json.Marshal(got)
+	gotText, _ := json.Marshal(out.Stats)
 	wantText, _ := json.Marshal(want)
 	if !bytes.Equal(gotText, wantText) {
 		t.Errorf("statistics\n%s\nwant\n%s", gotText, wantText)
 	}
-	if o, ok := got.Indexes[1].Given.(*index.Forest); !ok || o.Trees != 3 {
-		t.Errorf("given options %+v", got.Indexes[1].Given)
+	if o, ok := out.Stats.Indexes[1].Given.(*index.Forest); !ok || o.Trees != 3 {
+		t.Errorf("given options %+v", out.Stats.Indexes[1].Given)
 	}
 	_, body = b.send(request{method: "GET", path: "indexes"})
 	if !strings.Contains(body, `"curve":{"k":`) {

@@ -34,7 +34,7 @@ func predict(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	form := func(p *db.Predictions) *wire.Predictions { return wire.NewPredictions(p, in.Stats) }
+	form := func(p *db.Predictions) *db.Predictions { return wire.NewPredictions(p, in.Stats) }
 	if in.Queries != nil {
 		found, err := c.coll.PredictBatch(c.ctx, queries, o)
 		return wire.NewBatch(found, form), err

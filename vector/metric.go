@@ -9,7 +9,7 @@ import (
 // ErrMetric is returned by ParseMetric for a name it does not know.
 var ErrMetric = errors.New("vector: unknown metric")
 
-// Metric is a dissimilarity of vectors. The numbers are part of the file format.
+// Metric is a dissimilarity of vectors. The names are part of the file format.
 type Metric uint8
 
 const (
@@ -42,6 +42,15 @@ func ParseMetric(name string) (Metric, error) {
 		}
 	}
 	return 0, fmt.Errorf("%w: %q, want l2, cosine or ip", ErrMetric, name)
+}
+
+// MarshalText returns the name.
+func (m Metric) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText is ParseMetric.
+func (m *Metric) UnmarshalText(name []byte) (err error) {
+	*m, err = ParseMetric(string(name))
+	return err
 }
 
 // CosineDistance returns 1 - a·b/(|a||b|), in [0, 2], over the shorter length. It

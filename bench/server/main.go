@@ -150,7 +150,9 @@ func (b *bench) search(i int) (db.Result, error) {
 // requests makes the bodies of requests, and verifies that the answers are those of the library.
 func (b *bench) requests() error {
 	for i := range len(b.set.Test) / b.set.Dim {
-		body, err := json.Marshal(wire.Search{Query: wire.Query{Vector: b.query(i)}, Recall: recall})
+		body, err := json.Marshal(wire.Search{
+			Query: wire.Query{Vector: b.query(i)}, SearchOptions: db.SearchOptions{Recall: recall},
+		})
 		if err != nil {
 			return err
 		}

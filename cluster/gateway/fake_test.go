@@ -230,10 +230,7 @@ func (n *fakeNode) apply(ctx context.Context, m *shardlog.Message, out *node.App
 			return err
 		})
 	case m.Create != nil:
-		schema, err := m.Create.Schema.Get()
-		if err == nil {
-			_, err = n.db.Create(ctx, m.Create.Name, schema)
-		}
+		_, err := n.db.Create(ctx, m.Create.Name, m.Create.Schema)
 		return err
 	case m.Drop != "":
 		return n.db.Drop(ctx, m.Drop)

@@ -70,8 +70,7 @@ func answerPart(r *http.Request, c db.Collection) (any, error) {
 	p, ctx := group.Of(c), r.Context()
 	switch question := r.PathValue("question"); question {
 	case "info":
-		info, err := p.Info(ctx)
-		return wire.NewCollectionInfo(&info), err
+		return p.Info(ctx)
 	case "terms", "search":
 		queries, o, err := in.Search.Get()
 		if err != nil {
@@ -219,11 +218,7 @@ func (p part) Evidence(
 
 func (p part) Info(context.Context) (db.CollectionInfo, error) {
 	return recall(p, "", p.fresh, func(db.CollectionInfo) (db.CollectionInfo, error) {
-		out, err := ask[wire.Collection](p, "info", &partQuestion{})
-		if err != nil {
-			return db.CollectionInfo{}, err
-		}
-		return out.Get()
+		return ask[db.CollectionInfo](p, "info", &partQuestion{})
 	})
 }
 

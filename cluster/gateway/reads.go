@@ -14,6 +14,7 @@ import (
 	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/group"
+	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/wire"
 	"github.com/anndb/anndb/server"
 )
@@ -28,11 +29,11 @@ func (c *call) files() (any, error) { return wire.Files{Files: []string{c.g.name
 
 // stats answers with the sums of what replicas say, one of each shard.
 func (c *call) stats() (any, error) {
-	list, err := fetchAll[wire.Stats](c, func(s *shardlog.Shard) string { return file(s, "") })
+	list, err := fetchAll[db.Stats](c, func(s *shardlog.Shard) string { return file(s, "") })
 	if err != nil {
 		return nil, err
 	}
-	out := wire.Stats{PageSize: list[0].PageSize}
+	out := db.Stats{PageSize: list[0].PageSize}
 	collections, indexes := make([]wire.Collections, len(list)), make([]wire.Indexes, len(list))
 	for i := range list {
 		x := &list[i]
@@ -51,9 +52,9 @@ func (c *call) stats() (any, error) {
 		out.Maintenance.Steps += x.Maintenance.Steps
 		out.Maintenance.Background = out.Maintenance.Background || x.Maintenance.Background
 		out.Maintenance.Working = out.Maintenance.Working || x.Maintenance.Working
-		collections[i], indexes[i] = x.Collections, x.Indexes
+		collections[i].Collections, indexes[i].Indexes = x.Collections, x.Indexes
 	}
-	out.Collections, out.Indexes = mergeCollections(collections), mergeIndexes(indexes)
+	out.Collections, out.Indexes = mergeCollections(collections).Collections, mergeIndexes(indexes).Indexes
 	return out, nil
 }
 
@@ -73,13 +74,13 @@ func mergeCollections(list []wire.Collections) wire.Collections {
 	for _, shard := range list {
 		for _, x := range shard.Collections {
 			if !strings.HasPrefix(x.Name, ".") {
-				byName[x.Name] = append(byName[x.Name], x)
+				byName[x.Name] = append(byName[x.Name], wire.Collection{CollectionInfo: x})
 			}
 		}
 	}
-	out := wire.Collections{Collections: []wire.Collection{}}
+	out := wire.Collections{Collections: []db.CollectionInfo{}}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		out.Collections = append(out.Collections, mergeCollection(byName[name]))
+		out.Collections = append(out.Collections, mergeCollection(byName[name]).CollectionInfo)
 	}
 	return out
 }
@@ -118,7 +119,7 @@ func union(a, b []string) []string {
 // mergeIndexes returns the indexes of all shards.
 func mergeIndexes(list []wire.Indexes) wire.Indexes {
 	type name struct{ collection, index string }
-	out := wire.Indexes{Indexes: []wire.Index{}}
+	out := wire.Indexes{Indexes: []index.Info{}}
 	at := map[name]int{}
 	for _, shard := range list {
 		for _, x := range shard.Indexes {

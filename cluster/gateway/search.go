@@ -39,7 +39,7 @@ func (c *call) predict() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	find := func(g *group.Group, q db.Query) (*wire.Predictions, error) {
+	find := func(g *group.Group, q db.Query) (*db.Predictions, error) {
 		found, err := g.Predict(c.ctx, q, o)
 		return wire.NewPredictions(&found, in.Stats), err
 	}

@@ -433,9 +433,6 @@ func (c *call) create() (any, error) {
 	if err := c.decode(&in); err != nil {
 		return nil, err
 	}
-	if _, err := in.Schema.Get(); err != nil {
-		return nil, err
-	}
 	if strings.HasPrefix(in.Name, ".") {
 		return nil, fmt.Errorf("%w: collection %.40q: names that begin with a dot are those of nodes",
 			db.ErrInvalid, in.Name)

@@ -340,11 +340,7 @@ func (b *batch) restructure(ctx context.Context, e *shardlog.Entry) (extra func(
 	extra = func(*db.Tx) error { return nil }
 	switch {
 	case e.Create != nil:
-		schema, err := e.Create.Schema.Get()
-		if err != nil {
-			return nil, err
-		}
-		if _, err = file.Create(ctx, e.Create.Name, schema); errors.Is(err, db.ErrExists) {
+		if _, err = file.Create(ctx, e.Create.Name, e.Create.Schema); errors.Is(err, db.ErrExists) {
 			err = nil
 		}
 		return extra, err

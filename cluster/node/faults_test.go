@@ -22,7 +22,9 @@ import (
 	"github.com/anndb/anndb/cluster/node"
 	"github.com/anndb/anndb/cluster/operate"
 	"github.com/anndb/anndb/cluster/shardlog"
+	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/wire"
+	"github.com/anndb/anndb/text"
 )
 
 // read reads the map, until the servers answer.
@@ -546,8 +548,8 @@ func TestBadInput(t *testing.T) {
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	ctx, ns := startNodes(t, 1, 1, 2)
-	ns.all(ctx, &shardlog.Message{Create: &wire.NewCollection{Name: "c", Schema: wire.Schema{Dim: 2,
-		Text: &wire.TextSchema{}}}})
+	ns.all(ctx, &shardlog.Message{Create: &wire.NewCollection{Name: "c", Schema: db.Schema{Dim: 2,
+		Text: &text.Schema{}}}})
 	want := map[string]string{}
 	ns.fill(ctx, want, "a", 120)
 	for i := range 20 {

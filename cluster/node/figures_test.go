@@ -11,6 +11,7 @@ import (
 
 	"github.com/anndb/anndb/cluster/operate"
 	"github.com/anndb/anndb/cluster/shardlog"
+	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/wire"
 )
 
@@ -34,7 +35,7 @@ func batchOf(first, rows int) *shardlog.Message {
 // synced. It reports acknowledged rows a second, and the time that a batch takes.
 func BenchmarkWrites(b *testing.B) {
 	ctx, ns := startNodes(b, 3, 1, 3)
-	ns.all(ctx, &shardlog.Message{Create: &wire.NewCollection{Name: "c", Schema: wire.Schema{Dim: 128}}})
+	ns.all(ctx, &shardlog.Message{Create: &wire.NewCollection{Name: "c", Schema: db.Schema{Dim: 128}}})
 	s := &ns.m.Shards[0]
 	var id atomic.Int64
 	for _, kind := range []string{"logged", "applied"} {
@@ -78,7 +79,7 @@ func BenchmarkWrites(b *testing.B) {
 // it serves.
 func BenchmarkReplica(b *testing.B) {
 	ctx, ns := startNodes(b, 1, 1, 1)
-	ns.all(ctx, &shardlog.Message{Create: &wire.NewCollection{Name: "c", Schema: wire.Schema{Dim: 128}}})
+	ns.all(ctx, &shardlog.Message{Create: &wire.NewCollection{Name: "c", Schema: db.Schema{Dim: 128}}})
 	s := &ns.m.Shards[0]
 	for i := 0; i < 20_000; i += 100 {
 		sequence, err := ns.publish(ctx, s, fmt.Sprint(i), batchOf(i, 100))

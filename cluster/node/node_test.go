@@ -275,7 +275,7 @@ func transaction(ops ...wire.Operation) *shardlog.Message {
 	return &shardlog.Message{Transaction: &wire.Transaction{Operations: ops}, Versions: true}
 }
 
-var create = &shardlog.Message{Create: &wire.NewCollection{Name: "c", Schema: wire.Schema{Dim: 2}}}
+var create = &shardlog.Message{Create: &wire.NewCollection{Name: "c", Schema: db.Schema{Dim: 2}}}
 
 // rows returns the rows of a shard on a node, sorted.
 func (ns *nodes) rows(ctx context.Context, id, shard string, least uint64) ([]string, error) {
@@ -404,8 +404,8 @@ func TestApply(t *testing.T) {
 	do(&shardlog.Message{Drop: "none"}, db.ErrNotFound)
 	do(&shardlog.Message{Drop: ".cluster"}, db.ErrInvalid)
 	do(&shardlog.Message{}, db.ErrInvalid)
-	do(&shardlog.Message{Create: &wire.NewCollection{Name: "d", Schema: wire.Schema{Dim: -2}}}, db.ErrInvalid)
-	do(&shardlog.Message{Create: &wire.NewCollection{Name: "d", Schema: wire.Schema{Dim: 1}}}, nil)
+	do(&shardlog.Message{Create: &wire.NewCollection{Name: "d", Schema: db.Schema{Dim: -2}}}, db.ErrInvalid)
+	do(&shardlog.Message{Create: &wire.NewCollection{Name: "d", Schema: db.Schema{Dim: 1}}}, nil)
 	do(&shardlog.Message{Drop: "d"}, nil)
 	do(transaction(wire.Operation{Op: wire.Delete, Collection: "c", Key: wire.Key{Text: "b"}}), nil)
 	want := map[string]string{"a": "[7 8]"}

@@ -8,13 +8,14 @@ import (
 
 	"github.com/klauspost/compress/s2"
 
+	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/wire"
 )
 
 // messages are of each kind, with rows that are JSON over several lines, empty and none.
 var messages = []Message{
 	{Drop: "c"},
-	{Create: &wire.NewCollection{Name: "c", Schema: wire.Schema{Dim: 2}}},
+	{Create: &wire.NewCollection{Name: "c", Schema: db.Schema{Dim: 2}}},
 	{Transaction: &wire.Transaction{Operations: []wire.Operation{}}},
 	{Versions: true, Transaction: &wire.Transaction{
 		If: []wire.Condition{{Collection: "c", Key: wire.Key{Text: "a"}, Version: "1"}},

@@ -42,15 +42,6 @@ func New(kind string) Options {
 	return &Forest{Learner: kind}
 }
 
-// Predicts reports whether indexes of a kind predict labels; the others find rows.
-func Predicts(kind string) bool {
-	switch New(kind).(type) {
-	case *Forest, *Postings:
-		return false
-	}
-	return true
-}
-
 // Error is the error of options that are refused. It wraps db.ErrInvalid.
 type Error struct {
 	text string // names of options are in braces

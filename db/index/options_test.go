@@ -56,15 +56,3 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
-
-// TestPredicts: label models predict, by any name that New knows; all other indexes find rows.
-func TestPredicts(t *testing.T) {
-	for kind, want := range map[string]bool{
-		"lcif": true, "labeltree": true, "auto-labels": true, "sbt": true, "pt": true, "at": true,
-		"postings": false, "kd": false, "rf": false, "": false,
-	} {
-		if got := Predicts(kind); got != want {
-			t.Errorf("%q: %v", kind, got)
-		}
-	}
-}

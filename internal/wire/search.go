@@ -10,8 +10,6 @@ import (
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/rank"
 	"github.com/anndb/anndb/internal/jsonscan"
-	"github.com/anndb/anndb/query"
-	"github.com/anndb/anndb/query/lcif"
 )
 
 // Query is a db.Query.
@@ -68,18 +66,11 @@ func UnmarshalQuery(body []byte, q *Query, into any) error {
 // Search is a request for the rows nearest to a query, or to each of Queries.
 type Search struct {
 	Query
-	Queries []Query       `json:"queries,omitzero"`
-	K       int           `json:"k,omitempty"`
-	Index   string        `json:"index,omitempty"`
-	Recall  float64       `json:"recall,omitempty"`
-	Where   string        `json:"where,omitempty"` // as filter.Parse reads it
-	Radius  *float64      `json:"radius,omitempty"`
-	Include []string      `json:"include,omitempty"` // of contents
-	Explain bool          `json:"explain,omitempty"`
-	Rank    *rank.Options `json:"rank,omitempty"`  // origins are numbers, or times as text
-	After   []Key         `json:"after,omitempty"` // of the hits of earlier pages
-	Params  *query.Params `json:"params,omitempty"`
-	Stats   bool          `json:"stats,omitempty"` // asks for Result.Plan and Result.Stats
+	Queries []Query `json:"queries,omitzero"`
+	db.SearchOptions
+	Include []string `json:"include,omitempty"` // of contents
+	After   []Key    `json:"after,omitempty"`   // of the hits of earlier pages
+	Stats   bool     `json:"stats,omitempty"`   // asks for Result.Plan and Result.Stats
 }
 
 // contents are the names of the parts of a row that a search includes in its hits.
@@ -89,13 +80,7 @@ var contents = map[string]db.Content{
 
 // NewSearch returns the form of a search, without its queries. Functions of filters have none.
 func NewSearch(o *db.SearchOptions) *Search {
-	s := &Search{
-		K: o.K, Index: o.Index, Recall: o.Recall, Radius: o.Radius, Explain: o.Explain, Params: o.Params,
-		Rank: &o.Rank, Stats: true,
-	}
-	if o.Where != nil {
-		s.Where = o.Where.String()
-	}
+	s := &Search{SearchOptions: *o, Stats: true}
 	for name, part := range contents {
 		if o.Include&part != 0 {
 			s.Include = append(s.Include, name)
@@ -112,20 +97,13 @@ func (s *Search) Get() (queries []db.Query, o *db.SearchOptions, err error) {
 	if queries, err = asked(&s.Query, s.Queries); err != nil {
 		return nil, nil, err
 	}
-	o = &db.SearchOptions{
-		K: s.K, Index: s.Index, Recall: s.Recall, Radius: s.Radius, Explain: s.Explain, Params: s.Params,
-	}
-	if o.Where, err = Where(s.Where); err != nil {
-		return nil, nil, err
-	}
-	if s.Rank != nil {
-		o.Rank = *s.Rank
-		for i := range o.Rank.Boosts {
-			b := &o.Rank.Boosts[i]
-			if text, ok := b.Origin.(string); ok {
-				if b.Origin, err = time.Parse(time.RFC3339, text); err != nil {
-					return nil, nil, fmt.Errorf("%w: origin: %w", ErrJSON, err)
-				}
+	own := s.SearchOptions
+	o = &own
+	for i := range o.Rank.Boosts {
+		b := &o.Rank.Boosts[i]
+		if text, ok := b.Origin.(string); ok {
+			if b.Origin, err = time.Parse(time.RFC3339, text); err != nil {
+				return nil, nil, fmt.Errorf("%w: origin: %w", ErrJSON, err)
 			}
 		}
 	}
@@ -234,71 +212,31 @@ func (h *Hit) get() (db.Hit, error) {
 // Predict is a request for the labels of a query, or of each of Queries.
 type Predict struct {
 	Query
-	Queries        []Query      `json:"queries,omitzero"`
-	Index          string       `json:"index,omitempty"`
-	Top            int          `json:"top,omitempty"`
-	Set            bool         `json:"set,omitempty"`
-	MinProbability float64      `json:"min_probability,omitempty"`
-	Recall         float64      `json:"recall,omitempty"`
-	Frequent       bool         `json:"frequent,omitempty"`
-	Params         *lcif.Params `json:"params,omitempty"`
-	Where          string       `json:"where,omitempty"`
-	Explain        bool         `json:"explain,omitempty"`
-	Stats          bool         `json:"stats,omitempty"` // asks for Predictions.Stats
+	Queries []Query `json:"queries,omitzero"`
+	db.PredictOptions
+	Stats bool `json:"stats,omitempty"` // asks for db.Predictions.Stats
 }
 
 // NewPredict returns the form of a prediction, without its queries.
-func NewPredict(o *db.PredictOptions) *Predict {
-	p := &Predict{
-		Index: o.Index, Top: o.Top, Set: o.Set, MinProbability: o.MinProbability, Recall: o.Recall,
-		Frequent: o.Frequent, Params: o.Params, Explain: o.Explain, Stats: true,
-	}
-	if o.Where != nil {
-		p.Where = o.Where.String()
-	}
-	return p
-}
+func NewPredict(o *db.PredictOptions) *Predict { return &Predict{PredictOptions: *o, Stats: true} }
 
 // Get returns the queries and the options of the prediction.
-func (p *Predict) Get() (queries []db.Query, o *db.PredictOptions, err error) {
-	if queries, err = asked(&p.Query, p.Queries); err != nil {
-		return nil, nil, err
-	}
-	o = &db.PredictOptions{
-		Index: p.Index, Top: p.Top, Set: p.Set, MinProbability: p.MinProbability, Recall: p.Recall,
-		Frequent: p.Frequent, Params: p.Params, Explain: p.Explain,
-	}
-	o.Where, err = Where(p.Where)
-	return queries, o, err
-}
-
-// Predictions is a db.Predictions.
-type Predictions struct {
-	Labels []db.Prediction  `json:"labels"`
-	Why    *explain.Reason  `json:"why,omitempty"`
-	Stats  *db.PredictStats `json:"stats,omitempty"`
+func (p *Predict) Get() ([]db.Query, *db.PredictOptions, error) {
+	queries, err := asked(&p.Query, p.Queries)
+	return queries, &p.PredictOptions, err
 }
 
 // PredictionsList has those of several queries.
-type PredictionsList Batch[Predictions]
+type PredictionsList Batch[db.Predictions]
 
-// NewPredictions returns the form of predictions; stats adds how they were made.
-func NewPredictions(p *db.Predictions, stats bool) *Predictions {
-	out := &Predictions{Labels: append([]db.Prediction{}, p.Labels...), Why: p.Why}
-	if stats {
-		out.Stats = &p.Stats
+// NewPredictions returns the form of predictions; stats keeps how they were made.
+func NewPredictions(p *db.Predictions, stats bool) *db.Predictions {
+	out := *p
+	if out.Labels == nil {
+		out.Labels = []db.Prediction{} // a list in JSON as well
 	}
-	return out
-}
-
-// Get returns the predictions.
-func (p *Predictions) Get() (db.Predictions, error) {
-	out := db.Predictions{Why: p.Why}
-	if len(p.Labels) > 0 { // otherwise nil, as db returns it
-		out.Labels = p.Labels
+	if !stats {
+		out.Stats = db.PredictStats{}
 	}
-	if p.Stats != nil {
-		out.Stats = *p.Stats
-	}
-	return out, nil
+	return &out
 }

@@ -39,10 +39,13 @@ func Unmarshal(body []byte, into any) error {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the body is empty")
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrJSON, err)
+	switch {
+	case err == nil || errors.Is(err, db.ErrInvalid): // of a filter
+		return err
+	case errors.Is(err, vector.ErrMetric):
+		return fmt.Errorf("%w: %w", db.ErrInvalid, err)
 	}
-	return nil
+	return fmt.Errorf("%w: %w", ErrJSON, err)
 }
 
 // All returns what of makes of each element: forms, or what forms stand for.

@@ -11,31 +11,29 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/internal/wire"
+	"github.com/anndb/anndb/text"
+	"github.com/anndb/anndb/vector"
 )
 
 // createCmd creates a collection.
 type createCmd struct {
-	Name   string `arg:""`
-	Dim    int    `help:"Coordinates of vectors."`
-	Metric string `help:"l2, cosine or ip." default:"l2"`
-	Text   bool   `help:"Rows have texts."`
-	Sparse bool   `help:"Rows have numbered features."`
-	Named  bool   `help:"Rows have named features."`
+	Name   string        `arg:""`
+	Dim    int           `help:"Coordinates of vectors."`
+	Metric vector.Metric `help:"l2, cosine or ip." default:"l2"`
+	Text   bool          `help:"Rows have texts."`
+	Sparse bool          `help:"Rows have numbered features."`
+	Named  bool          `help:"Rows have named features."`
 }
 
 func (c *createCmd) Run(a *app, f client.File) error {
-	in := wire.Schema{Dim: c.Dim, Sparse: c.Sparse, Named: c.Named}
+	schema := db.Schema{Dim: c.Dim, Sparse: c.Sparse, Named: c.Named}
 	if c.Dim > 0 {
-		in.Metric = c.Metric
+		schema.Metric = c.Metric
 	}
 	if c.Text {
-		in.Text = &wire.TextSchema{}
+		schema.Text = &text.Schema{}
 	}
-	schema, err := in.Get()
-	if err != nil {
-		return err
-	}
-	_, err = f.Create(a.ctx, c.Name, schema)
+	_, err := f.Create(a.ctx, c.Name, schema)
 	return err
 }
 

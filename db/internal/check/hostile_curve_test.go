@@ -79,7 +79,7 @@ func TestHostileNumbers(t *testing.T) {
 		key := codec.Key(dbtest.Object(t, path, coll, index), codec.KindManifest, 0)
 		dbtest.EditJSON(t, path, key, func(m object) { set(m, place, v) })
 	}
-	edit("kd", "Info.Curve", forgedCurve)
+	edit("kd", "Info.curve", forgedCurve)
 	pristine, err := os.ReadFile(path)
 	dbtest.Must(t, err)
 	if found := useAndCheck(t, path); len(found) > 0 {

@@ -198,7 +198,7 @@ func TestHostileCompression(t *testing.T) {
 func TestHostileShape(t *testing.T) {
 	many := bytes.Repeat([]byte("{},"), 4<<20)
 	many = append(append([]byte(`{"Format":1,"Object":1,"Collections":[`), many...), "{}]}"...)
-	points := []byte(strings.Replace(string(many), "Collections", "Info\":{\"Curve\":{\"points", 1))
+	points := []byte(strings.Replace(string(many), "Collections", "Info\":{\"curve\":{\"points", 1))
 	points = append(points[:len(points)-1], "}}}"...)
 	var errs [2]error
 	used := dbtest.Allocated(func() {

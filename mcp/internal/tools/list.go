@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/db/index"
 )
 
 type listOutput struct {
@@ -100,7 +99,7 @@ func describe(c *call, info *db.CollectionInfo) (out described, err error) {
 	}
 	indexes, err := rows.Indexes(c)
 	for _, i := range indexes {
-		out.Indexes = append(out.Indexes, indexInfo{i.Name, i.Kind, index.Predicts(i.Kind), i.Default})
+		out.Indexes = append(out.Indexes, indexInfo{i.Name, i.Kind, i.Predicts, i.Default})
 	}
 	return out, err
 }

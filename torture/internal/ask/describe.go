@@ -40,6 +40,15 @@ type Index struct {
 	Tuned   bool // a forest with measured settings
 }
 
+// Predicts reports whether indexes of a kind predict labels; the others find rows.
+func Predicts(kind string) bool {
+	switch index.New(kind).(type) {
+	case *index.Forest, *index.Postings:
+		return false
+	}
+	return true
+}
+
 // Asked are the parts of the queries that suit an index of the collection, of the kind.
 func (c *Collection) Asked(kind string) []db.Query {
 	var out []db.Query

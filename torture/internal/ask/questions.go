@@ -14,7 +14,6 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/db/filter"
-	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -247,7 +246,7 @@ func (c *Collection) index(x Index) []Question {
 	for i, q := range c.Queries {
 		at := fmt.Sprintf(" %s %d", x.Name, i)
 		switch {
-		case index.Predicts(x.Kind):
+		case Predicts(x.Kind):
 			out = append(out, c.predict("set"+at, x, q, db.PredictOptions{Explain: true}), c.predict("top"+at, x, q, db.PredictOptions{Top: 3}))
 			if x.isTree() {
 				out = append(out, c.path(x, q, i))
@@ -311,7 +310,7 @@ func (c *Collection) path(x Index, q db.Query, i int) Question {
 // asked is the part of a query that an index of the kind answers, or, if that is empty, a scan.
 func (c *Collection) asked(q db.Query, kind string) db.Query {
 	switch {
-	case c.Texts && (c.Dim == 0 || kind == "postings" || index.Predicts(kind)):
+	case c.Texts && (c.Dim == 0 || kind == "postings" || Predicts(kind)):
 		return db.Query{Text: q.Text}
 	case c.Texts && kind == "":
 		return db.Query{Text: q.Text, Vector: q.Vector}

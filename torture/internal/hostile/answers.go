@@ -10,7 +10,6 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/filter"
-	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/torture/internal/ask"
@@ -46,7 +45,7 @@ func (c *caller) answers(s *db.Snapshot) {
 		_ = c.call("matching", func() error { _, err := in.Matching(c.ctx, f); return err })
 		_ = c.call("matching keys", func() error { _, err := in.MatchingKeys(c.ctx, f); return err })
 		for _, x := range coll.Indexes {
-			if index.Predicts(x.Kind) {
+			if ask.Predicts(x.Kind) {
 				c.predict(s, coll, x)
 			}
 		}
@@ -77,7 +76,7 @@ func (c *caller) search(s *db.Snapshot, coll *ask.Collection) {
 	name, kind := "search "+coll.Name, ""
 	var at []ask.Index
 	for _, x := range coll.Indexes {
-		if !index.Predicts(x.Kind) {
+		if !ask.Predicts(x.Kind) {
 			at = append(at, x)
 		}
 	}

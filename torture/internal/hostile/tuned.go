@@ -72,10 +72,10 @@ func fixCurve(tx *bbolt.Tx, key, value []byte) error {
 	if err := json.Unmarshal(m["Info"], &info); err != nil {
 		return err
 	}
-	if info["Curve"] == nil {
+	if info["curve"] == nil {
 		return nil
 	}
-	info["Curve"] = curve()
+	info["curve"] = curve()
 	if m["Info"], err = json.Marshal(info); err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func (c *Evaluate) variants(list []index.Info) (out []variant, err error) {
 		}
 	}
 	for _, i := range list {
-		if index.Predicts(i.Kind) || len(c.Index) > 0 && !slices.Contains(c.Index, i.Name) {
+		if i.Predicts || len(c.Index) > 0 && !slices.Contains(c.Index, i.Name) {
 			continue
 		}
 		if _, ok := i.Options.(*index.Forest); !ok {

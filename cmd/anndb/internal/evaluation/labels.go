@@ -25,7 +25,7 @@ var rankedAt = []int{1, 3, 5}
 func (c *Evaluate) models(list []index.Info, info db.CollectionInfo) ([]string, error) {
 	var models []string
 	for _, i := range list {
-		if index.Predicts(i.Kind) {
+		if i.Predicts {
 			models = append(models, i.Name)
 		}
 	}

@@ -173,7 +173,7 @@ func (c *Predict) byTree(s *db.Snapshot) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	predicts := func(i index.Info) bool { return index.Predicts(i.Kind) }
+	predicts := func(i index.Info) bool { return i.Predicts }
 	if !slices.ContainsFunc(list, predicts) {
 		return false, indexes.NoLabelModel(c.Collection)
 	}
