@@ -52,14 +52,8 @@ func (c *Import) checkExisting(info *db.CollectionInfo) error {
 	if info == nil {
 		return nil
 	}
-	if c.Metric != "" {
-		metric, err := vector.ParseMetric(c.Metric)
-		if err != nil {
-			return err
-		}
-		if metric != info.Metric {
-			return command.Usagef("--metric %s: collection %q exists with metric %s", c.Metric, info.Name, info.Metric)
-		}
+	if c.Metric != "" && c.Metric != info.Metric.String() {
+		return command.Usagef("--metric %s: collection %q exists with metric %s", c.Metric, info.Name, info.Metric)
 	}
 	if c.Float32 && !info.Float32 {
 		return command.Usagef("--float-32: collection %q exists and stores bytes where they lose nothing",
