@@ -183,7 +183,7 @@ type Row struct {
 type CollectionInfo struct {
 	Name string `json:"name"`
 	Schema
-	Live       int      `json:"rows"`               // rows, with those that have expired until maintenance deletes them
+	Live       int      `json:"rows"`               // rows, with expired ones until maintenance deletes them
 	Rows       int      `json:"row_numbers"`        // row numbers in use, deleted rows included
 	Sealed     int      `json:"sealed"`             // rows in chunks
 	Features   int      `json:"features,omitempty"` // of sparse rows: one more than the largest number in use

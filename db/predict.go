@@ -24,7 +24,7 @@ import (
 // PredictOptions selects how Collection.Predict predicts labels.
 type PredictOptions struct {
 	Index string `json:"index,omitempty"` // the label model; the default one of the collection if empty
-	Top   int    `json:"top,omitempty"`   // if above zero, return the Top best labels instead of the set that the model predicts
+	Top   int    `json:"top,omitempty"`   // if above zero, that many best labels replace the predicted set
 	Set   bool   `json:"set,omitempty"`   // with Top: also those of the set that are not among the Top best
 	// MinProbability, if above 0, leaves out labels of a smaller probability, and predicts all others.
 	// Recall, if above 0, predicts the smallest sets by probability that have at least that share of a row's
@@ -40,7 +40,7 @@ type PredictOptions struct {
 	// Where restricts the neighbors of a model of kind lcif to rows that pass a filter. Trees refuse it.
 	Where   *filter.Filter `json:"where,omitempty"`
 	Explain bool           `json:"explain,omitempty"` // fill in Prediction.Why and, for trees, Predictions.Why
-	Workers int            `json:"-"`                 // the number of goroutines of PredictBatch; below 1, all processors
+	Workers int            `json:"-"`                 // goroutines of PredictBatch; below 1, all processors
 }
 
 // Predictions is the answer to a prediction.

@@ -71,7 +71,7 @@ type Record struct {
 	BuildSeconds   map[string]float64 `json:"build_seconds,omitempty"`
 	BuildMemory    int64              `json:"build_memory,omitempty"`
 	Bytes          map[string]int64   `json:"bytes"`
-	TrainingPoints int                `json:"training_points"` // the number of points that the index was learned from
+	TrainingPoints int                `json:"training_points"` // from which the index was learned
 	// Curve has the measurements of a forest's tuner, cheapest first, LabelCurve and TreeTrials those
 	// of cross-validations; nil without tuning.
 	Curve      *query.Curve   `json:"curve,omitempty"`
