@@ -131,7 +131,7 @@ func TestOwnSets(t *testing.T) {
 			t.Errorf("%s by few rows: %+v, %v", name, found, err)
 		}
 		_, err = d.Collection("few").Predict(t.Context(), queries[0], &db.PredictOptions{Index: name, MinProbability: 0.5})
-		if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "50 rows with labels") {
+		if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "50 rows or more with labels") {
 			t.Errorf("%s by few rows: %v", name, err)
 		}
 	}
