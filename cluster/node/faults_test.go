@@ -170,6 +170,16 @@ func TestSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	lose()
+	// The log has lost messages after the newest snapshot: another replica stores one that has them.
+	ns.fill(ctx, want, "lost-", 8)
+	now, err := l.State(ctx)
+	if err == nil {
+		err = l.Purge(ctx, now.Last)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lose()
 	// A file that is damaged is put aside, and the shard restored.
 	ns.kill("n1")
 	path := filepath.Join(ns.list["n1"].o.Folder, "0.anndb")

@@ -301,6 +301,9 @@ func (r *replica) work(ctx context.Context, stop context.CancelCauseFunc, d duty
 		}
 		if err = r.restore(ctx, &d.shard); err == nil {
 			err = r.check(ctx, log)
+			if errors.Is(err, shardlog.ErrBehind) { // a server has lost messages that no snapshot has
+				err = errors.Join(err, r.requestSnapshot(ctx, &d.shard))
+			}
 		}
 	}
 	if err != nil {
