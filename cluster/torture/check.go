@@ -287,12 +287,18 @@ func (s *story) compare(rows map[string]int) error {
 
 // leaks compares the open files and goroutines of processes with those after the first round.
 func (b *bench) leaks(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, quietTime)
+	defer cancel()
 	for name, p := range b.processes {
 		list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.pid()))
 		if err != nil {
 			continue // not Linux
 		}
-		res, err := p.get(ctx, "/metrics", nil)
+		var res *http.Response
+		err = again(ctx, func() (err error) { // what was killed may have announced itself before, and start now
+			res, err = p.get(ctx, "/metrics", nil)
+			return err
+		})
 		if err != nil {
 			return err
 		}
