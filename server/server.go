@@ -43,7 +43,8 @@ type Options struct {
 	Handlers map[string]http.Handler
 	// Metrics appends further metrics to those of the server.
 	Metrics func(w io.Writer)
-	// Find resolves the names of files in place of those that New has, if it is set. The answer may have headers.
+	// Find resolves the names of files in place of those that New has, if it is set. The answer may have
+	// headers.
 	Find Find
 	// Failed is called with the error of each request that has failed, if it is set.
 	Failed func(r *http.Request, err error)

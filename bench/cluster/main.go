@@ -1,5 +1,6 @@
-// Command cluster compares the answers of a cluster with those of one file behind a server, on the data sets of the
-// benchmarks, and prints the median times of both. Exact answers are equal, or the exit code is 1.
+// Command cluster compares the answers of a cluster with those of one file behind a server, on the data
+// sets of the benchmarks, and prints the median times of both. Exact answers are equal, or the exit code
+// is 1.
 //
 //	anndb-cluster up FOLDER
 //	go run ./bench/cluster -data ../shared/data -queries 200
@@ -223,7 +224,8 @@ func (b *bench) questions(s *set) (out []db.Query, err error) {
 }
 
 // depth is how many rows each part of a query by both finds: of rows with equal scores at the end a file
-// and a cluster, which number rows differently, find different ones, so that is where they are far from the hits.
+// and a cluster, which number rows differently, find different ones, so that is where they are far from
+// the hits.
 const depth = 5000
 
 // compare asks the file and the cluster in turn, and prints their median times.

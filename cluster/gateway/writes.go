@@ -21,7 +21,8 @@ import (
 	"github.com/anndb/anndb/server"
 )
 
-// retryTime is the pause before a write is sent again whose outcome is not known, or a replica is asked again.
+// retryTime is the pause before a write is sent again whose outcome is not known, or a replica is asked
+// again.
 const retryTime = 50 * time.Millisecond
 
 // change changes the row of the path if it has a version that the request wants.
@@ -83,8 +84,8 @@ func (c *call) transact() (any, error) {
 	return wire.Committed{Versions: versions}, err
 }
 
-// commit makes a transaction, and returns the versions of its rows; nil if it was acknowledged when the log had
-// it.
+// commit makes a transaction, and returns the versions of its rows; nil if it was acknowledged when the
+// log had it.
 func (c *call) commit(in *wire.Transaction) ([]string, error) {
 	keys, err := c.keysOf(in)
 	if err != nil {
@@ -127,7 +128,8 @@ func (c *call) commit(in *wire.Transaction) ([]string, error) {
 	}
 }
 
-// again waits until the map does not have the log of a shard any more, which was sealed, and returns the view then.
+// again waits until the map does not have the log of a shard any more, which was sealed, and returns the
+// view then.
 func (c *call) again(s *shardlog.Shard) (*view, error) {
 	g := c.g
 	select {

@@ -98,7 +98,8 @@ func Start(ctx context.Context, c *shardlog.Cluster, o *Options) (*Node, error) 
 	return n, nil
 }
 
-// maxRequests is the number of requests at the same time: gateways have their own limits, and some wait for the log.
+// maxRequests is the number of requests at the same time: gateways have their own limits, and some wait
+// for the log.
 const maxRequests = 1024
 
 // identity is the file node.json of a folder.

@@ -85,7 +85,7 @@ func (r *replica) set(d duty) {
 		return
 	}
 	r.duty = d
-	// What reads the log of the shard, or that of its parent to the end, goes on.
+	// What reads the log of the shard, or that of its parent to the end, continues.
 	reads := r.open != nil && (r.open.at.of(&d.shard) ||
 		d.parent != nil && d.shard.Base != nil && r.open.at.of(d.parent) && !r.atBase())
 	if r.stop != nil && !reads {
@@ -315,7 +315,7 @@ func (r *replica) work(ctx context.Context, stop context.CancelCauseFunc, d duty
 		if at >= r.last { // otherwise what failed may fail again
 			r.err = nil
 		}
-		if r.atBase() { // the log of the parent has ended meanwhile
+		if r.atBase() { // the log of the parent has ended since
 			stop(errDuty)
 		}
 	})

@@ -147,10 +147,10 @@ func Look(ctx context.Context, c *shardlog.Cluster) (shardlog.Map, map[string]sh
 	return m, nodes, err
 }
 
-// Split divides a shard into two with half of its hashes each, whose names are that of the shard with a and
-// b. The nodes of the shard make a file of each part, which follows the shard's log. Once they have caught
-// up, the log is sealed, and the parts, which may not have its last messages yet, have logs of their own. Until
-// then Split can be called again.
+// Split divides a shard into two with half of its hashes each, whose names are that of the shard with a
+// and b. The nodes of the shard make a file of each part, which follows the shard's log. Once they have
+// caught up, the log is sealed, and the parts, which may not have its last messages yet, have logs of
+// their own. Until then Split can be called again.
 func Split(ctx context.Context, c *shardlog.Cluster, shard string) error {
 	m, err := c.Map(ctx)
 	if err != nil {
@@ -227,8 +227,8 @@ func prepare(ctx context.Context, c *shardlog.Cluster, parent *shardlog.Shard) e
 	})
 }
 
-// caughtUp reports whether a majority of the replicas, and all that live, have files of both parts, which have
-// applied what they know of the parent's log.
+// caughtUp reports whether a majority of the replicas, and all that live, have files of both parts, which
+// have applied what they know of the parent's log.
 func caughtUp(parent *shardlog.Shard, split *shardlog.Split, nodes map[string]shardlog.NodeInfo) bool {
 	ready, live := 0, 0
 	for _, id := range parent.Replicas {

@@ -124,7 +124,8 @@ type Log struct {
 	opened atomic.Pointer[jetstream.StreamInfo] // of OpenLog, until it is asked for
 }
 
-// OpenLog opens the log of a shard. Errors: ErrLogLost if there is none, or another one than the map has, ErrDrops.
+// OpenLog opens the log of a shard. Errors: ErrLogLost if there is none, or another one than the map has,
+// ErrDrops.
 func (c *Cluster) OpenLog(ctx context.Context, s *Shard) (*Log, error) {
 	stream, err := ask(ctx, func(ctx context.Context) (jetstream.Stream, error) {
 		return c.js.Stream(ctx, c.stream(s))
@@ -176,8 +177,9 @@ func (l *Log) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	return info, l.same(info)
 }
 
-// Check returns the state of the log. Errors: ErrLogLost if the log does not have what a node has applied, all
-// messages up to a sequence, of which the last one had the mark; ErrBehind if messages after it have been purged.
+// Check returns the state of the log. Errors: ErrLogLost if the log does not have what a node has
+// applied, all messages up to a sequence, of which the last one had the mark; ErrBehind if messages after
+// it have been purged.
 func (l *Log) Check(ctx context.Context, applied uint64, mark Mark) (State, error) {
 	now, err := l.State(ctx)
 	switch {
@@ -187,7 +189,8 @@ func (l *Log) Check(ctx context.Context, applied uint64, mark Mark) (State, erro
 		return now, fmt.Errorf("%w: shard %s: the last one is %d, the node has applied %d", ErrLogLost, l.s.ID,
 			now.Last, applied)
 	case now.First > applied+1:
-		return now, fmt.Errorf("%w: shard %s: at %d, the node has applied %d", ErrBehind, l.s.ID, now.First, applied)
+		return now, fmt.Errorf("%w: shard %s: at %d, the node has applied %d", ErrBehind, l.s.ID, now.First,
+			applied)
 	case applied < now.First: // it has been purged
 		return now, nil
 	}
@@ -273,8 +276,8 @@ func (c *Cluster) At(ctx context.Context, s *Shard, sequence uint64) (Position, 
 	return at, nil
 }
 
-// Find returns the sequence of the message with an id in a log that is sealed, if it is one of the last two minutes
-// (Window).
+// Find returns the sequence of the message with an id in a log that is sealed, if it is one of the last
+// two minutes (Window).
 func (c *Cluster) Find(ctx context.Context, s *Shard, id string) (sequence uint64, found bool, err error) {
 	l, err := c.OpenLog(ctx, s)
 	if err != nil {

@@ -299,7 +299,8 @@ func (c *Cluster) Watch(ctx context.Context, f func(Map) bool) error {
 // errEnough: a function wants no more maps.
 var errEnough = errors.New("enough")
 
-// follow calls f with each later version of the map, for two seconds, and returns the last one. Errors: errEnough.
+// follow calls f with each later version of the map, for two seconds, and returns the last one. Errors:
+// errEnough.
 func (c *Cluster) follow(ctx context.Context, seen Map, f func(Map) bool) (Map, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

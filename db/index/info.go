@@ -78,7 +78,7 @@ type Record struct {
 	LabelCurve *lcif.Curve    `json:"label_curve,omitempty"`
 	TreeTrials []budget.Trial `json:"tree_trials,omitempty"`
 	// AutoTrials are the settings of members that were measured for a model of several kinds. Unfinished is set
-	// if Auto.Time or Run.Stop has ended that; Build of equal rows under the same name goes on from there.
+	// if Auto.Time or Run.Stop has ended that; Build of equal rows under the same name continues from there.
 	AutoTrials []AutoTrial   `json:"auto_trials,omitempty"`
 	Unfinished bool          `json:"unfinished,omitempty"`
 	Tree       *budget.Stats `json:"tree,omitempty"` // budgeted trees

@@ -148,7 +148,7 @@ func build(a *command.App, d *db.DB, coll, name string, o index.Options, setting
 	switch {
 	case info.Unfinished:
 		a.Note("index %q has the best of what there was time to try: the same command, or one with more --time, "+
-			"goes on from there", name)
+			"continues from there", name)
 	case a.Tuner.Closed.Load():
 		a.Note("tuning was interrupted: index %q has the best of the settings measured until then", name)
 	}

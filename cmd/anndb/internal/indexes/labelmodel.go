@@ -133,7 +133,7 @@ func MembersTitle(i index.Info) string {
 	}
 	title := fmt.Sprintf("What was tried, by %v on held-out rows", o.Objective)
 	if i.Unfinished {
-		title += " (the same build again goes on)"
+		title += " (the same build again continues it)"
 	}
 	return title
 }
