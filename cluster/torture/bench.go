@@ -217,7 +217,7 @@ func (b *bench) round(ctx context.Context, n int) error {
 		for _, f := range chosen {
 			own := b.random("fault "+f.name, n)
 			all.Go(func() {
-				_ = pause(ctx, time.Duration(own.Int64N(int64(b.length/4))))
+				_ = shardlog.Pause(ctx, time.Duration(own.Int64N(int64(b.length/4))))
 				limited, cancel := context.WithTimeout(ctx, quietTime)
 				defer cancel()
 				if err := f.do(b, limited, own); err != nil && ctx.Err() == nil {
@@ -258,7 +258,7 @@ func (b *bench) play(ctx context.Context, n int, logged bool, disturb func(ctx c
 			defer a.http.CloseIdleConnections()
 			for working.Err() == nil && b.failed() == nil {
 				step(ctx) // a step is not interrupted at the end of the round
-				_ = pause(working, time.Duration(a.rng.IntN(10))*time.Millisecond)
+				_ = shardlog.Pause(working, time.Duration(a.rng.IntN(10))*time.Millisecond)
 			}
 		})
 	}
@@ -273,7 +273,7 @@ func (b *bench) play(ctx context.Context, n int, logged bool, disturb func(ctx c
 	work("search", func(a *actor) func(context.Context) { return a.search })
 	end := time.Now().Add(b.length)
 	disturb(working)
-	for time.Now().Before(end) && b.failed() == nil && pause(working, 20*time.Millisecond) == nil {
+	for time.Now().Before(end) && b.failed() == nil && shardlog.Pause(working, 20*time.Millisecond) == nil {
 		continue
 	}
 	stop()

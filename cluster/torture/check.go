@@ -32,7 +32,7 @@ func (b *bench) watch(ctx context.Context) {
 				b.compare(fmt.Sprint(p.name, "/", life, "/"), &info)
 			}
 		}
-		_ = pause(ctx, 100*time.Millisecond)
+		_ = shardlog.Pause(ctx, 100*time.Millisecond)
 	}
 }
 

@@ -322,7 +322,7 @@ func (a *actor) writer(round int, logged bool) func(ctx context.Context) {
 			a.readOwn(ctx, key)
 		}
 		if out.outcome != done {
-			_ = pause(ctx, 50*time.Millisecond)
+			_ = shardlog.Pause(ctx, 50*time.Millisecond)
 		}
 	}
 }
@@ -363,7 +363,7 @@ func (a *actor) pairs(round int) func(ctx context.Context) {
 		out := a.do(ctx, http.MethodPost, "/v1/files/main/transactions", in)
 		a.s.wrote(&out, value, keys...)
 		if out.outcome != done {
-			_ = pause(ctx, 50*time.Millisecond)
+			_ = shardlog.Pause(ctx, 50*time.Millisecond)
 		}
 		begun := time.Now()
 		n, err := a.count(ctx, name)
@@ -425,7 +425,7 @@ func (a *actor) search(ctx context.Context) {
 	}
 	found, err := c.File("main").Collection("c").Search(ctx, q, o)
 	if err != nil {
-		_ = pause(ctx, 50*time.Millisecond)
+		_ = shardlog.Pause(ctx, 50*time.Millisecond)
 		return
 	}
 	var keys []string

@@ -108,7 +108,7 @@ func (b *bench) disturb(ctx context.Context, kind, verb string, rng *rand.Rand) 
 	}
 	b.say("%s %s", verb, name)
 	begin()
-	_ = pause(ctx, b.hold(rng))
+	_ = shardlog.Pause(ctx, b.hold(rng))
 	end()
 	return nil
 }
@@ -132,13 +132,14 @@ func (b *bench) losePower(ctx context.Context, rng *rand.Rand) error {
 	}
 	a, logged := b.actor("power", 0), 0
 	defer a.http.CloseIdleConnections()
-	for end := time.Now().Add(b.hold(rng) / 2); time.Now().Before(end); _ = pause(ctx, 10*time.Millisecond) {
+	for end := time.Now().Add(b.hold(rng) / 2); time.Now().Before(end); {
 		value := a.s.next()
 		key := fmt.Sprint(a.s.prefix, "power-", value)
 		out := a.do(ctx, http.MethodPut, rowPath(key), newRow(key, value, "own"), gateway.Acknowledge, "logged")
 		if a.s.wrote(&out, value, key); out.outcome == done {
 			logged++
 		}
+		_ = shardlog.Pause(ctx, 10*time.Millisecond)
 	}
 	b.say("the servers lose their power, after %d writes that only they have", logged)
 	var err error
@@ -199,7 +200,7 @@ func (b *bench) killAll(ctx context.Context, rng *rand.Rand) error {
 	for i := range b.nodes {
 		b.processes[nodeName(i)].kill()
 	}
-	_ = pause(ctx, b.hold(rng)/4)
+	_ = shardlog.Pause(ctx, b.hold(rng)/4)
 	for i := range b.serverCount {
 		b.servers.Restart(i)
 	}
@@ -237,7 +238,7 @@ func of(do func(*bench, context.Context, *rand.Rand, shardlog.Shard) error) func
 func (p *process) while(ctx context.Context, d time.Duration, f func() error) error {
 	p.kill()
 	defer p.start()
-	_ = pause(ctx, d)
+	_ = shardlog.Pause(ctx, d)
 	return f()
 }
 
@@ -314,7 +315,7 @@ func (b *bench) snapshots(ctx context.Context, s *shardlog.Shard) (list []shardl
 			}
 			return failed
 		})
-		_ = pause(ctx, b.length/10)
+		_ = shardlog.Pause(ctx, b.length/10)
 	}
 	if err != nil {
 		return nil, err
@@ -402,7 +403,7 @@ func (b *bench) fillDisk(ctx context.Context, rng *rand.Rand) error {
 	if err := exec.Command("dd", "if=/dev/zero", "of="+path, "bs=4096").Run(); err == nil {
 		return errors.New("it is not full")
 	}
-	_ = pause(ctx, b.hold(rng))
+	_ = shardlog.Pause(ctx, b.hold(rng))
 	return os.Remove(path)
 }
 
@@ -451,7 +452,7 @@ func (b *bench) damageLog(ctx context.Context, rng *rand.Rand, s shardlog.Shard)
 	i := rng.IntN(b.serverCount)
 	b.servers.Kill(i)
 	defer b.servers.Restart(i)
-	_ = pause(ctx, b.hold(rng)/4)
+	_ = shardlog.Pause(ctx, b.hold(rng)/4)
 	stream := streamName(&s)
 	blocks, err := filepath.Glob(filepath.Join(b.servers.Store(i), "jetstream/A/streams", stream, "msgs/*.blk"))
 	if err != nil || len(blocks) == 0 {
@@ -495,13 +496,13 @@ func (b *bench) loseLog(ctx context.Context, rng *rand.Rand, s shardlog.Shard) e
 		down = s.Replicas[rng.IntN(len(s.Replicas))]
 		b.processes[down].kill()
 		defer b.processes[down].start()
-		_ = pause(ctx, b.hold(rng)/4)
+		_ = shardlog.Pause(ctx, b.hold(rng)/4)
 	}
 	b.say("lose the log of shard %s, epoch %d, while %q is down", s.ID, s.Epoch, down)
 	if err := b.log.DeleteLog(ctx, &s); err != nil {
 		return err
 	}
-	_ = pause(ctx, b.hold(rng)/2)
+	_ = shardlog.Pause(ctx, b.hold(rng)/2)
 	return again(ctx, func() error {
 		m, err := b.log.Map(ctx)
 		if err != nil || m.Shard(s.ID).Epoch > s.Epoch {

@@ -187,7 +187,7 @@ func (l *load) run(ctx context.Context, p phase) (times [2]sample, err error) {
 	for p.do != nil && err == nil && (time.Since(begun) < l.b.load || l.few() && time.Since(begun) < 4*l.b.load) {
 		err = p.do(l, ctx)
 	}
-	_ = pause(ctx, l.b.load-time.Since(begun))
+	_ = shardlog.Pause(ctx, l.b.load-time.Since(begun))
 	stop()
 	work.Wait()
 	if errors.Is(err, errNoMore) {
@@ -225,7 +225,7 @@ func (l *load) repeat(
 	begun := time.Now()
 	for i := 0; ; i++ {
 		due := begun.Add(time.Duration(i) * time.Second / time.Duration(rate))
-		if pause(working, time.Until(due)) != nil {
+		if shardlog.Pause(working, time.Until(due)) != nil {
 			break
 		}
 		rng := rand.New(rand.NewPCG(l.b.seed, rand.Uint64()))
@@ -406,8 +406,8 @@ func (l *load) disturb(ctx context.Context, begin, end func(server int)) error {
 	}
 	err = l.during(func() error {
 		begin(i)
-		return pause(ctx, 15*time.Second)
+		return shardlog.Pause(ctx, 15*time.Second)
 	})
 	end(i)
-	return errors.Join(err, pause(ctx, 5*time.Second))
+	return errors.Join(err, shardlog.Pause(ctx, 5*time.Second))
 }

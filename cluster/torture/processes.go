@@ -284,17 +284,8 @@ func again(ctx context.Context, f func() error) error {
 		if err == nil {
 			return nil
 		}
-		if pause(ctx, 100*time.Millisecond) != nil {
+		if shardlog.Pause(ctx, 100*time.Millisecond) != nil {
 			return errors.Join(ctx.Err(), err)
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }

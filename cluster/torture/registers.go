@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/anndb/anndb/cluster/shardlog"
 )
 
 // registerCount is the number of registers of a round: rows that all actors read and write.
@@ -33,7 +35,7 @@ func (a *actor) registers(round int) func(ctx context.Context) {
 		op := operation{key: registerKey(a.s, round, a.rng.IntN(registerCount)), kind: "read"}
 		read := a.operate(ctx, op, "")
 		if read.outcome != done && read.code != "not_found" {
-			_ = pause(ctx, 50*time.Millisecond)
+			_ = shardlog.Pause(ctx, 50*time.Millisecond)
 			return
 		}
 		switch a.rng.IntN(3) {
