@@ -175,7 +175,7 @@ func (t *tuner) prepare() error {
 	} else if n > crossRows {
 		k = max(10, (n+heldRows-1)/heldRows)
 	}
-	folds, err := labels.KFold(n, k, t.opts.Seed)
+	folds, err := labels.KFoldOf(live, k, t.opts.Seed)
 	if err != nil {
 		return err
 	}
@@ -184,31 +184,16 @@ func (t *tuner) prepare() error {
 	}
 	var rows []int
 	for _, f := range folds {
-		for _, part := range [][]int{f.Train, f.Test} {
-			for i, at := range part {
-				part[i] = live[at]
-			}
-		}
 		rows = append(rows, f.Test...)
 	}
 	t.folds, t.truth = folds, sets.Select(rows)
 	t.deep = min(sets.Labels(), deepLabels+int(deepShare*sets.Cardinality()))
-	for _, n := range t.labelRows() {
-		t.counts = append(t.counts, int(n))
-	}
+	t.counts = labels.LabelRows[int](sets)
 	return nil
 }
 
 // dead returns the number of deleted rows.
 func (t *tuner) dead() int { return t.data.Rows.Rows() - len(t.data.Live) }
-
-// labelRows returns the number of rows of each label.
-func (t *tuner) labelRows() (rows []uint32) {
-	for l := range t.data.Sets.Labels() {
-		rows = append(rows, uint32(len(t.data.Sets.Column(l))))
-	}
-	return rows
-}
 
 // build chooses and learns the members.
 func (t *tuner) build(ctx context.Context) (*learned, error) {
@@ -498,7 +483,7 @@ func (t *tuner) choose() (*learned, error) {
 			Objective: t.opts.Objective, AllowEmpty: t.opts.AllowEmpty, Time: t.opts.Time, Memory: t.opts.Memory,
 			Seed: t.opts.Seed,
 		},
-		dead: t.dead(), deep: t.deep, rows: t.labelRows(), unfinished: t.unfinished,
+		dead: t.dead(), deep: t.deep, rows: labels.LabelRows[uint32](t.data.Sets), unfinished: t.unfinished,
 		calibration: choice.calibration, cut: float32(choice.thresholds.Single),
 	}
 	if l.unfinished {
@@ -559,7 +544,7 @@ func (t *tuner) again(ctx context.Context) (*learned, error) {
 	d := before.Segments[0].Own.(*detail)
 	l := &learned{
 		opts: *optionsOf(before), dead: t.dead(), deep: d.Deep,
-		calibration: t.renamed(before.Info.Calibration), cut: d.Cut, rows: t.labelRows(),
+		calibration: t.renamed(before.Info.Calibration), cut: d.Cut, rows: labels.LabelRows[uint32](t.data.Sets),
 	}
 	return l, t.job.Timer.Run("members", func(report func(int, int)) error {
 		for i := range d.Parts {
