@@ -315,7 +315,10 @@ func (c *Cluster) follow(ctx context.Context, seen Map, f func(Map) bool) (Map, 
 		select {
 		case <-ctx.Done():
 			return seen, nil
-		case e := <-updates:
+		case e, open := <-updates:
+			if !open { // the connection is closed
+				updates = nil
+			}
 			if e == nil || e.Revision() <= seen.version {
 				continue
 			}
