@@ -92,9 +92,8 @@ func (c Collection) PredictBatch(
 ) ([]db.Predictions, error) {
 	in := wire.NewPredict(cmp.Or(o, &db.PredictOptions{}))
 	in.Queries = forms(queries)
-	return fetch(ctx, c.f.c, ask(c.path+"/predict", in), func(out *wire.PredictionsList) ([]db.Predictions, error) {
-		return wire.All(out.Results, predicted)
-	})
+	list := func(out *wire.PredictionsList) ([]db.Predictions, error) { return wire.All(out.Results, predicted) }
+	return fetch(ctx, c.f.c, ask(c.path+"/predict", in), list)
 }
 
 // predicted returns predictions as package db does: nil where there are no labels.

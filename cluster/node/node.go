@@ -161,7 +161,8 @@ func (n *Node) clean() {
 		if is && n.replica(shard) == nil {
 			n.putAside(path)
 		}
-		if info, err := f.Info(); err == nil && filepath.Ext(path) == left && time.Since(info.ModTime()) > 24*time.Hour {
+		info, err := f.Info()
+		if err == nil && filepath.Ext(path) == left && time.Since(info.ModTime()) > 24*time.Hour {
 			_ = os.Remove(path)
 		}
 	}

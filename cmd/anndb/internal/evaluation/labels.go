@@ -113,7 +113,10 @@ func (c *Evaluate) draw(a *command.App, t *labelTest, mode fs.FileMode) error {
 	if picture == nil {
 		return command.Usagef("--reliability: no label model has probabilities")
 	}
-	return command.WriteFile(c.Reliability, mode, func(w io.Writer) error { _, err := w.Write(picture); return err })
+	return command.WriteFile(c.Reliability, mode, func(w io.Writer) error {
+		_, err := w.Write(picture)
+		return err
+	})
 }
 
 // measure is a measure of one model.
