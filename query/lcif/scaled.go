@@ -3,6 +3,7 @@ package lcif
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -58,10 +59,18 @@ func (s *Scaling) Valid(dim int) bool {
 	return true
 }
 
-// Apply appends the scaled coordinates of x to dst.
+// Apply appends the scaled coordinates of x to dst. One that overflows becomes the largest number.
 func (s *Scaling) Apply(dst, x []float32) []float32 {
-	for i, v := range x {
-		dst = append(dst, finite32((float64(v)-float64(s.Mean[i]))*float64(s.Factor[i])))
+	from := len(dst)
+	dst = slices.Grow(dst, len(x))[:from+len(x)]
+	to, mean, factor := dst[from:], s.Mean[:len(x)], s.Factor[:len(x)]
+	for i, v := range x { // scans of all rows do nothing else as often
+		to[i] = (v - mean[i]) * factor[i]
+	}
+	if vector.IsFinite(to) >= 0 {
+		for i, v := range x {
+			to[i] = finite32((float64(v) - float64(mean[i])) * float64(factor[i]))
+		}
 	}
 	return dst
 }
