@@ -106,7 +106,7 @@ func TestSolverFindsTheMinimum(t *testing.T) {
 			positive[i] = true
 		}
 		var s solver
-		s.solve(newProblem(x, cost), positive, 1e-4, 1)
+		s.solve(t.Context(), newProblem(x, cost), positive, 1e-4, 1)
 		got := make([]float64, len(s.w))
 		for i, v := range s.w {
 			got[i] = float64(v)
@@ -190,6 +190,18 @@ func followed(m *Model, x vector.Sparse, share float64) (out []uint32) {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// A solver stops between two passes.
+func TestSolverStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	x, _ := drawn(rand.New(rand.NewPCG(1, 2)), 100, 3, 20)
+	s := &solver{}
+	s.solve(ctx, newProblem(x, 1), make([]bool, 100), 1e-4, 1)
+	if slices.ContainsFunc(s.w, func(w float32) bool { return w != 0 }) {
+		t.Fatal("weights of a solver whose context had ended")
+	}
 }
 
 func TestPredictionsByTheirDefinition(t *testing.T) {

@@ -221,7 +221,7 @@ func (l *learner) learn(ctx context.Context, n *node) error {
 				}
 			}
 			mark(true)
-			s.solve(p, positive, end, l.Params.Seed^uint64(len(l.m.Target)+c))
+			s.solve(ctx, p, positive, end, l.Params.Seed^uint64(len(l.m.Target)+c))
 			mark(false)
 			found[c] = l.kept(s.w)
 			return nil

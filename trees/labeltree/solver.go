@@ -1,6 +1,7 @@
 package labeltree
 
 import (
+	"context"
 	"math/rand/v2"
 
 	"github.com/anndb/anndb/vector"
@@ -46,8 +47,8 @@ type solver struct {
 }
 
 // solve finds the classifier that tells the rows with positive from the others, and leaves it in s.w. Equal
-// seeds give equal weights.
-func (s *solver) solve(p *problem, positive []bool, tolerance float64, seed uint64) {
+// seeds give equal weights. It stops when the context ends.
+func (s *solver) solve(ctx context.Context, p *problem, positive []bool, tolerance float64, seed uint64) {
 	n, features := p.x.Rows(), p.x.Cols
 	s.w = append(s.w[:0], make([]float32, features+1)...)
 	s.alpha = append(s.alpha[:0], make([]float64, n)...)
@@ -58,6 +59,9 @@ func (s *solver) solve(p *problem, positive []bool, tolerance float64, seed uint
 	s.rng = rand.NewPCG(seed, 0x6c74)
 	list := s.active
 	for range maxPasses {
+		if ctx.Err() != nil { // one classifier of many rows takes long
+			return
+		}
 		all := len(list) == n
 		spread, kept := s.pass(p, positive, list)
 		switch {
