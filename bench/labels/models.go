@@ -115,6 +115,9 @@ func (s *set) learn(ctx context.Context, path string, o index.Options, r *result
 	r.Seconds = (process.User() - start).Seconds()
 	r.PeakMB = float64(process.Peak()) / 1e6
 	r.FileMB = float64(info.TotalBytes()) / 1e6
+	if c := info.Calibration; c != nil {
+		r.heldOut = c.Rows
+	}
 	for _, t := range info.AutoTrials {
 		if t.Chosen && t.Kind != r.System {
 			r.Note += fmt.Sprintf("%s %s %.2f; ", t.Kind, t.Setting, t.Weight)
@@ -146,7 +149,7 @@ func (s *set) predict(ctx context.Context, coll db.Collection, r *result) error 
 		case err != nil:
 			return err
 		}
-		r.Delivered[i] = deliver(s.test.Labels, sets.sets)
+		r.Delivered[i] = deliver(s.test.Labels, sets.sets, r.heldOut)
 	}
 	return r.time(ctx, coll, queries[:min(timedRows, len(queries))])
 }

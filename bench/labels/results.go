@@ -34,10 +34,12 @@ type result struct {
 	Delivered                                    [2]delivered
 	Seconds, PeakMB, FileMB, Micros              float64
 	Note                                         string `json:",omitempty"`
+
+	heldOut int // rows that the calibration, and so the bounds of recalls, are from
 }
 
-// delivered is the mean share of a row's labels that sets have, its standard error, and their mean size. A model that
-// cannot promise the recall has no Size.
+// delivered is the mean share of a row's labels that sets have, the standard error of its distance from what is
+// promised, and their mean size. A model that cannot promise the recall has no Size.
 type delivered struct{ Recall, Error, Size float64 }
 
 // fill computes the measures of answers.
@@ -92,8 +94,9 @@ func common(a, b []uint32) (n int) {
 // labelRows returns the number of training rows of each label.
 func (s *set) labelRows() []int { return labels.LabelRows[int](s.train.Labels) }
 
-// deliver measures sets that were asked for with a recall.
-func deliver(truth, sets *labels.Matrix) (d delivered) {
+// deliver measures sets that were asked for with a recall, whose bound is from so many held-out rows: the promise is
+// a mean over draws of these, too.
+func deliver(truth, sets *labels.Matrix, heldOut int) (d delivered) {
 	var sum, square, n float64
 	for i := range truth.Rows() {
 		if len(truth.Row(i)) == 0 {
@@ -103,7 +106,7 @@ func deliver(truth, sets *labels.Matrix) (d delivered) {
 		sum, square, n = sum+share, square+share*share, n+1
 	}
 	d = delivered{Recall: sum / max(1, n), Size: sets.Cardinality()}
-	d.Error = math.Sqrt(max(0, square/max(1, n)-d.Recall*d.Recall) / max(1, n))
+	d.Error = math.Sqrt(max(0, square/max(1, n)-d.Recall*d.Recall) * (1/max(1, n) + 1/max(1, float64(heldOut))))
 	return d
 }
 
