@@ -139,8 +139,8 @@ type Schema struct {
 	Format string
 	// Member is the array that is read, in a file that can have several. Create ignores it.
 	Member string
-	// Distance is what an HDF5, FAISS or chromem-go file says of its distance, as ann-benchmarks does: euclidean,
-	// angular and others; "" if it says nothing. Create ignores it.
+	// Distance is what an HDF5, FAISS or chromem-go file says of its distance, as ann-benchmarks does:
+	// euclidean, angular and others; "" if it says nothing. Create ignores it.
 	Distance string
 	// Kind is never AnyKind in a Reader. Create takes AnyKind for what the format
 	// holds; Dense if it holds both.

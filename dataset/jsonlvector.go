@@ -105,8 +105,9 @@ func appendBase64Floats(dst []float32, raw json.RawMessage, most int) ([]float32
 	return dst, nil
 }
 
-// The digits of base64, by value: two for 12 bits, the first one in the low byte; and by digit: the bytes, the
-// first one lowest, that have the bits of a digit in each of four places. notDigit marks bytes that are none.
+// The digits of base64, by value: two for 12 bits, the first one in the low byte; and by digit: the
+// bytes, the first one lowest, that have the bits of a digit in each of four places. notDigit marks bytes
+// that are none.
 const notDigit = 1 << 24
 
 var (
@@ -129,8 +130,8 @@ func init() {
 	}
 }
 
-// appendDigits appends numbers of base64 at the front of a text, three at a time, until dst has most. It stops
-// at what are no digits, and returns the rest of the text.
+// appendDigits appends numbers of base64 at the front of a text, three at a time, until dst has most. It
+// stops at what are no digits, and returns the rest of the text.
 func appendDigits(dst []float32, text []byte, most int) ([]float32, []byte) {
 	p := &base64Places
 	for len(text) >= 16 && len(dst)+3 <= most {
@@ -158,7 +159,8 @@ func AppendBase64(dst []byte, x []float32) []byte {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(base64Pairs[a>>20])|uint64(base64Pairs[a>>8&0xfff])<<16|
 			uint64(base64Pairs[a<<4&0xfff|b>>28])<<32|uint64(base64Pairs[b>>16&0xfff])<<48)
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(base64Pairs[b>>4&0xfff])|
-			uint64(base64Pairs[b<<8&0xfff|c>>24])<<16|uint64(base64Pairs[c>>12&0xfff])<<32|uint64(base64Pairs[c&0xfff])<<48)
+			uint64(base64Pairs[b<<8&0xfff|c>>24])<<16|uint64(base64Pairs[c>>12&0xfff])<<32|
+			uint64(base64Pairs[c&0xfff])<<48)
 	}
 	var raw [8]byte
 	for i, v := range x {

@@ -182,7 +182,8 @@ func ranked(
 ) (err error) {
 	ask, options := *a, *o // those of the caller stay on the stack
 	r := &ranking{
-		st: st, a: &ask, o: &options, s: s, fusion: fusion.Of(&o.Rank, st.Entry.Weight), k: cmp.Or(a.k, math.MaxInt),
+		st: st, a: &ask, o: &options, s: s,
+		fusion: fusion.Of(&o.Rank, st.Entry.Weight), k: cmp.Or(a.k, math.MaxInt),
 	}
 	if r.boosts, err = boostsOf(ctx, st, o.Rank.Boosts); err != nil {
 		return err

@@ -24,9 +24,9 @@ func (p *BM25) saturated(n float32, base float64) float64 {
 	return float64(n) * (p.K1 + 1) / (float64(n) + base)
 }
 
-// share returns what a term of a weight adds to the score of a row that has it n times: a multiple of 2⁻³⁷. So
-// sums up to 2¹⁶ are exact: scores do not depend on the numbers of terms, which differ among collections with the
-// same rows. It is rounded down, so that upper bounds stay valid.
+// share returns what a term of a weight adds to the score of a row that has it n times: a multiple of
+// 2⁻³⁷. So sums up to 2¹⁶ are exact: scores do not depend on the numbers of terms, which differ
+// among collections with the same rows. It is rounded down, so that upper bounds stay valid.
 func (p *BM25) share(weight, n float32, base float64) float64 {
 	const unit = 1 << 37
 	return math.Floor(float64(weight)*p.saturated(n, base)*unit) / unit

@@ -80,8 +80,8 @@ func showMetrics(c *call) error {
 	fmt.Fprintf(&b, "anndb_sent_bytes_total %d\n", m.sent.Load())
 	family("received_bytes_total", "counter", "Bytes of the bodies of requests.")
 	fmt.Fprintf(&b, "anndb_received_bytes_total %d\n", m.received.Load())
-	fmt.Fprintf(&b, "# HELP go_goroutines Goroutines of the process.\n# TYPE go_goroutines gauge\ngo_goroutines %d\n",
-		runtime.NumGoroutine())
+	b.WriteString("# HELP go_goroutines Goroutines of the process.\n# TYPE go_goroutines gauge\n")
+	fmt.Fprintf(&b, "go_goroutines %d\n", runtime.NumGoroutine())
 	if err := c.s.fileMetrics(&b, family); err != nil {
 		return err
 	}
@@ -136,7 +136,8 @@ func (s *Server) fileMetrics(b *bytes.Buffer, family func(name, kind, help strin
 		{"file_bytes", "gauge", "Length of the file.", func(s *db.Stats) any { return s.FileBytes }},
 		{"file_free_bytes", "gauge", "Free pages of the file.", func(s *db.Stats) any { return s.FreeBytes }},
 		{"file_snapshots", "gauge", "Snapshots that are held.", func(s *db.Stats) any { return s.Snapshots }},
-		{"searches_total", "counter", "Queries that were searched for.", func(s *db.Stats) any { return s.Searches }},
+		{"searches_total", "counter", "Queries that were searched for.",
+			func(s *db.Stats) any { return s.Searches }},
 		{"predictions_total", "counter", "Queries whose labels were predicted.",
 			func(s *db.Stats) any { return s.Predictions }},
 		{"commits_total", "counter", "Commits to the file.", func(s *db.Stats) any { return s.Commits }},

@@ -18,8 +18,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // pageTypes are the types of the files by their endings; those of the system may be others.
 var pageTypes = map[string]string{
-	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-	".svg": "image/svg+xml",
+	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
+	".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
 }
 
 // page sends a file of the page.

@@ -56,8 +56,8 @@ func exportRows(c *call) error {
 	})
 }
 
-// chunks iterates over the lines of rows, some at a time, at most so many rows, all for 0. The memory of lines
-// is that of the next but one.
+// chunks iterates over the lines of rows, some at a time, at most so many rows, all for 0. The memory of
+// lines is that of the next but one.
 func chunks(of iter.Seq2[db.Row, error], schema dataset.Schema, most int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		var lines, other []byte

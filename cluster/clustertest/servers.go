@@ -111,8 +111,8 @@ func StartWith(t testing.TB, n int, o *Options) *Servers {
 	}
 }
 
-// ports are those of this process. They are none that a system gives to connections, which could take one while
-// its server is down; the first of each hundred is held by the process whose hundred it is.
+// ports are those of this process. They are none that a system gives to connections, which could take one
+// while its server is down; the first of each hundred is held by the process whose hundred it is.
 var ports struct {
 	sync.Mutex
 	held []net.Listener
@@ -143,8 +143,8 @@ func Port(t testing.TB) int {
 	return 0
 }
 
-// Configure writes the configuration of a server, for its next start: how often it syncs its files, and variables
-// of its environment.
+// Configure writes the configuration of a server, for its next start: how often it syncs its files, and
+// variables of its environment.
 func (s *Servers) Configure(i int, interval string, env ...string) {
 	v := s.servers[i]
 	v.env = append(os.Environ(), env...)
@@ -279,7 +279,8 @@ func DamageSnapshot(ctx context.Context, js jetstream.JetStream, cluster string,
 	return stream.DeleteMsg(ctx, chunk.Sequence)
 }
 
-// DamageBlocks overwrites a part of all blocks of a kind (codec/FORMAT.md) in a file, and returns their number.
+// DamageBlocks overwrites a part of all blocks of a kind (codec/FORMAT.md) in a file, and returns their
+// number.
 func DamageBlocks(path string, kind uint16) (n int, err error) {
 	body, err := os.ReadFile(path)
 	if err != nil {

@@ -18,8 +18,8 @@ type Step struct{ Shard, From, To string }
 func (s Step) String() string { return fmt.Sprintf("move %s %s --from %s", s.Shard, s.To, s.From) }
 
 // Rebalance returns the fewest moves after which each ready node has as many replicas as the others, or one
-// more, and other nodes have none. A node is ready if it serves all of its shards without an error. Those that
-// are not have so much time to become ready again.
+// more, and other nodes have none. A node is ready if it serves all of its shards without an error. Those
+// that are not have so much time to become ready again.
 func Rebalance(ctx context.Context, c *shardlog.Cluster, patience time.Duration) (steps []Step, err error) {
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Command scale prints the tables of docs/SCALE.md: what many rows need, and how slow the slowest of many shards
-// is, with and without asking a second replica.
+// Command scale prints the tables of docs/SCALE.md: what many rows need, and how slow the slowest of many
+// shards is, with and without asking a second replica.
 package main
 
 import (
@@ -13,19 +13,22 @@ func main() { report(os.Stdout, 2_000_000) }
 
 // report prints all tables, of so many simulated questions.
 func report(w io.Writer, questions int) {
-	fmt.Fprintln(w, "| rows | bytes a row | file, TB | shards | nodes | logs, MB/s | build | lost node, h | rebuild, h |")
+	fmt.Fprintln(w, "| rows | bytes a row | file, TB | shards | nodes | logs, MB/s | build "+
+		"| lost node, h | rebuild, h |")
 	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|")
 	for _, r := range kinds {
 		r.print(w, 1e9)
 	}
-	fmt.Fprintln(w, "\n| shards | p50, p99 of one replica each | hedged | p99, ratio | late by a stall | hedged |")
+	fmt.Fprintln(w, "\n| shards | p50, p99 of one replica each | hedged | p99, ratio "+
+		"| late by a stall | hedged |")
 	fmt.Fprintln(w, "|---|---|---|---|---|---|")
 	alone, _ := simulate(standard, questions, false)
 	hedged, more := simulate(standard, questions, true)
 	for _, n := range []int{1, 2, 5, 10, 20, 50, 100, 200} {
 		a, b := quantile(alone, 0.99, n), quantile(hedged, 0.99, n)
-		fmt.Fprintf(w, "| %d | %.1f, %.1f | %.1f, %.1f | %.1f | %.1f %% | %.1f %% |\n", n, quantile(alone, 0.5, n), a,
-			quantile(hedged, 0.5, n), b, a/b, 100*beyond(alone, late, n), 100*beyond(hedged, late, n))
+		fmt.Fprintf(w, "| %d | %.1f, %.1f | %.1f, %.1f | %.1f | %.1f %% | %.1f %% |\n",
+			n, quantile(alone, 0.5, n), a, quantile(hedged, 0.5, n), b, a/b,
+			100*beyond(alone, late, n), 100*beyond(hedged, late, n))
 	}
 	fmt.Fprintf(w, "\n%.1f %% more questions.\n", 100*more)
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// model is a shard whose replicas answer questions in turn, each one at a time. Times have the median time of an
-// answer as their unit.
+// model is a shard whose replicas answer questions in turn, each one at a time. Times have the median
+// time of an answer as their unit.
 type model struct {
 	replicas int
 	load     float64 // the share of the time that a replica works, without hedging

@@ -144,9 +144,11 @@ func (l *Log) same(info *jetstream.StreamInfo) error {
 			l.s.ID, info.Created, time.Unix(0, l.s.Created).UTC())
 	}
 	o := &info.Config
-	if o.Discard != jetstream.DiscardNew || o.Retention != jetstream.LimitsPolicy || o.MaxAge > 0 || o.MaxMsgsPerSubject > 0 {
-		return fmt.Errorf("%w: shard %s: the settings of stream %s have been changed (make them limits, discard new, without "+
-			"max-age and max-msgs-per-subject: nats stream edit)", ErrDrops, l.s.ID, o.Name)
+	if o.Discard != jetstream.DiscardNew || o.Retention != jetstream.LimitsPolicy ||
+		o.MaxAge > 0 || o.MaxMsgsPerSubject > 0 {
+		return fmt.Errorf("%w: shard %s: the settings of stream %s have been changed (make them limits, "+
+			"discard new, without max-age and max-msgs-per-subject: nats stream edit)",
+			ErrDrops, l.s.ID, o.Name)
 	}
 	return nil
 }
@@ -383,7 +385,9 @@ func (l *Log) forget(consumer jetstream.Consumer) {
 const silence = 2 * time.Second
 
 // batch returns the next entries.
-func (l *Log) batch(ctx context.Context, after *uint64, arrived <-chan jetstream.Msg) (batch []Entry, err error) {
+func (l *Log) batch(
+	ctx context.Context, after *uint64, arrived <-chan jetstream.Msg,
+) (batch []Entry, err error) {
 	size, behind := 0, uint64(0)
 	for len(batch) == 0 || len(arrived) > 0 && len(batch) < batchMessages && size < batchBytes {
 		var msg jetstream.Msg

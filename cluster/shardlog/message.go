@@ -15,11 +15,12 @@ import (
 // Message is an entry of a log: one of its fields is set. Applying it gives the same result on every node
 // that has applied the messages before it.
 type Message struct {
-	Transaction *wire.Transaction   `json:"transaction,omitempty"`
-	Versions    bool                `json:"versions,omitempty"` // of the rows are part of the transaction's result
-	Create      *wire.NewCollection `json:"create,omitempty"`
-	Drop        string              `json:"drop,omitempty"`
-	Build       *Build              `json:"build,omitempty"`
+	Transaction *wire.Transaction `json:"transaction,omitempty"`
+	// Versions makes those of the rows part of the transaction's result.
+	Versions bool                `json:"versions,omitempty"`
+	Create   *wire.NewCollection `json:"create,omitempty"`
+	Drop     string              `json:"drop,omitempty"`
+	Build    *Build              `json:"build,omitempty"`
 }
 
 // Build says that each replica builds an index, or drops it, in the background.
@@ -30,8 +31,8 @@ type Build struct {
 	wire.Build
 }
 
-// stored is the first line of the stored form of a message, which is compressed by S2. The rows of the operations
-// follow, one after the other: as a part of the JSON each of them would be read several times.
+// stored is the first line of the stored form of a message, which is compressed by S2. The rows of the
+// operations follow, one after the other: as a part of the JSON each of them would be read several times.
 type stored struct {
 	Message
 

@@ -26,8 +26,8 @@ type Snapshot struct {
 
 func (s *Snapshot) name() string { return fmt.Sprintf("%s/%d/%d", s.Shard, s.Epoch, s.Sequence) }
 
-// objects returns the store of the snapshots. It makes a new one if the servers have none: what is in it can be
-// made again.
+// objects returns the store of the snapshots. It makes a new one if the servers have none: what is in it
+// can be made again.
 func (c *Cluster) objects(ctx context.Context) (jetstream.ObjectStore, error) {
 	o := jetstream.ObjectStoreConfig{Bucket: c.store("_snapshots"), Replicas: c.copies()}
 	s, err := c.js.ObjectStore(ctx, o.Bucket)

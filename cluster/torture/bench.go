@@ -133,8 +133,8 @@ func (b *bench) fill(ctx context.Context) error {
 			return nil
 		})
 	}
-	err := sent(http.MethodPost, "/v1/files/main/collections", map[string]any{"name": "c", "dim": dim, "text": map[string]any{}},
-		"exists")
+	err := sent(http.MethodPost, "/v1/files/main/collections",
+		map[string]any{"name": "c", "dim": dim, "text": map[string]any{}}, "exists")
 	for i := 0; i < baseRows && err == nil; i++ {
 		r := baseRow(i)
 		err = sent(http.MethodPut, rowPath(r.Key), r, "")

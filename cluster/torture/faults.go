@@ -42,7 +42,8 @@ func init() { // the functions refer to the list
 		{"power", "server", "all servers of the log lose what they have not synced", (*bench).losePower},
 		{"kill-all", "server", "all servers of the log and all nodes are killed at once", (*bench).killAll},
 		{"delete-folder", "disk", "a node loses its folder", (*bench).deleteFolder},
-		{"damage-file", "disk", "the file of a shard on a node is damaged, anywhere or in an index", of((*bench).damageFile)},
+		{"damage-file", "disk", "the file of a shard on a node is damaged, anywhere or in an index",
+			of((*bench).damageFile)},
 		{"damage-snapshot", "disk", "a snapshot is damaged, a node loses its folder", of((*bench).damageSnapshot)},
 		{"delete-snapshots", "disk", "all are deleted, a node loses its folder", of((*bench).deleteSnapshots)},
 		{"full-disk", "disk", "the disk of a node is full for a time", (*bench).fillDisk},
@@ -124,8 +125,8 @@ func (b *bench) turnClock(name string) string {
 	return aheadVariable + "=3600"
 }
 
-// losePower has all servers of the log lose what they have not synced. Nodes are cut off before, so that the end
-// of the logs is nowhere else.
+// losePower has all servers of the log lose what they have not synced. Nodes are cut off before, so that
+// the end of the logs is nowhere else.
 func (b *bench) losePower(ctx context.Context, rng *rand.Rand) error {
 	for i := range b.nodes {
 		b.links.setFrom(nodeName(i), state{silent: true})

@@ -184,7 +184,8 @@ func (l *load) run(ctx context.Context, p phase) (times [2]sample, err error) {
 	begun := time.Now()
 	work.Go(func() { l.repeat(ctx, working, loadReads, &l.reads, l.read) })
 	work.Go(func() { l.repeat(ctx, working, p.writes, &l.writes, l.write) })
-	for p.do != nil && err == nil && (time.Since(begun) < l.b.load || l.few() && time.Since(begun) < 4*l.b.load) {
+	for p.do != nil && err == nil &&
+		(time.Since(begun) < l.b.load || l.few() && time.Since(begun) < 4*l.b.load) {
 		err = p.do(l, ctx)
 	}
 	_ = shardlog.Pause(ctx, l.b.load-time.Since(begun))

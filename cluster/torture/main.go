@@ -1,7 +1,8 @@
 // Command torture kills, pauses, cuts off and damages the processes of a cluster while clients write and
 // read, moves and splits its shards, and checks what the clients were told.
 //
-//	go run ./torture [-seed S] [-rounds N] [-length D] [-faults LIST] [-folder DIR] [-race] [-other PATH] [-list]
+//	go run ./torture [-seed S] [-rounds N] [-length D] [-faults LIST] [-folder DIR] [-race]
+//	                 [-other PATH] [-list]
 //	go run ./torture -load D [-folder DIR]
 //
 // The second form measures how long reads and writes at a fixed rate take while the cluster changes, each
@@ -32,8 +33,10 @@ func main() {
 	flag.StringVar(&o.folder, "folder", "", "an existing folder for the cluster's own; empty means the system's")
 	only := flag.String("faults", "", "names of the faults to choose from, with commas; empty means all")
 	flag.BoolVar(&o.race, "race", false, "build the processes with the race detector")
-	flag.StringVar(&o.other, "other", "", "an anndb-cluster of another version, for half of the nodes and a gateway")
-	flag.DurationVar(&o.load, "load", 0, "measure reads and writes for so long while each kind of change happens")
+	flag.StringVar(&o.other, "other", "",
+		"an anndb-cluster of another version, for half of the nodes and a gateway")
+	flag.DurationVar(&o.load, "load", 0,
+		"measure reads and writes for so long while each kind of change happens")
 	list := flag.Bool("list", false, "print the faults instead")
 	flag.Parse()
 	if *list {

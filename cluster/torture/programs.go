@@ -18,8 +18,8 @@ import (
 // aheadVariable is a variable of the environment of a process: by how many seconds its clock is ahead.
 const aheadVariable = "TORTURE_AHEAD"
 
-// patches change the standard library of the processes: their clocks can be wrong, and an attribute of each file
-// has the size that was last synced, which is all that a loss of power leaves (cutUnsynced).
+// patches change the standard library of the processes: their clocks can be wrong, and an attribute of
+// each file has the size that was last synced, which is all that a loss of power leaves (cutUnsynced).
 var patches = []struct{ file, old, new string }{
 	{"time/time.go", "\t\"errors\"\n", "\t\"errors\"\n\t\"syscall\"\n"},
 	{"time/time.go", "sec, nsec, mono := runtimeNow()\n", "sec, nsec, mono := runtimeNow()\n\tsec += ahead\n"},
@@ -113,8 +113,8 @@ func (b *bench) patch(ctx context.Context) (overlay string, err error) {
 	return overlay, os.WriteFile(overlay, body, 0o600)
 }
 
-// cutUnsynced cuts the blocks of logs in a folder to what was synced of them. Other files, and the blocks before
-// that, are as they were, which is what a loss of power may leave.
+// cutUnsynced cuts the blocks of logs in a folder to what was synced of them. Other files, and the blocks
+// before that, are as they were, which is what a loss of power may leave.
 func cutUnsynced(folder string) error {
 	return filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".blk" {

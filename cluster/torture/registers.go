@@ -139,8 +139,8 @@ func (s *story) linearizable() error {
 	verdict, info := porcupine.CheckOperationsVerbose(model, ops, time.Minute)
 	if verdict == porcupine.Illegal {
 		path := s.prefix + "registers.html"
-		return errors.Join(fmt.Errorf("%d operations on registers are no history of registers (%s)", len(ops), path),
-			porcupine.VisualizePath(model, info, path))
+		err := fmt.Errorf("%d operations on registers are no history of registers (%s)", len(ops), path)
+		return errors.Join(err, porcupine.VisualizePath(model, info, path))
 	}
 	return nil // unknown: the search was given up
 }

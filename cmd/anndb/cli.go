@@ -88,5 +88,6 @@ func (c *commands) prepare() {
 var variables = kong.Vars{
 	"limit":      "0",
 	"formats":    ",table,vertical,markdown,csv,json,jsonl",
+	"kinds":      ",rp,kd,kd-chrono,pca,rf,postings,lcif,labeltree,auto-labels,sbt,pt,at",
 	"objectives": "micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5,ndcg@5,psp@5",
 }

@@ -12,8 +12,8 @@ import (
 // that it gives for labels of similar frequency are weighed by what these rows prefer, and a member without
 // gain is left out.
 type Auto struct {
-	// Objective is the measure that LCIF is tuned for and sets are chosen by, micro F1 when empty. Members, their
-	// settings and weights are those of the least squared error.
+	// Objective is the measure that LCIF is tuned for and sets are chosen by, micro F1 when empty. Members,
+	// their settings and weights are those of the least squared error.
 	Objective  lcif.Objective `flag:"objective"`
 	AllowEmpty bool           `json:",omitempty" flag:"allow-empty"` // else rows have at least their best label
 	// Time is the wall time of the build, two minutes when zero: what does not fit into it is not tried, but

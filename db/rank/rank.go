@@ -14,8 +14,9 @@ type Options struct {
 	// Reciprocal replaces the combination by reciprocal ranks (Cormack, Clarke, Buettcher 2009): the sum
 	// of 1/(60 + rank) over the parts. Weight must be zero.
 	Reciprocal bool    `json:"reciprocal,omitempty"`
-	Boosts     []Boost `json:"boosts,omitempty"`    // change the scores of rows, one after the other
-	Diversity  float64 `json:"diversity,omitempty"` // above 0 and below 1, the weight by which a hit is unlike the hits before it
+	Boosts     []Boost `json:"boosts,omitempty"` // change the scores of rows, one after the other
+	// Diversity is the weight by which a hit is unlike the hits before it, above 0 and below 1.
+	Diversity float64 `json:"diversity,omitempty"`
 	// PerGroup is the most hits with the same value of the attribute GroupBy; rows without it are in no
 	// group.
 	PerGroup int    `json:"per_group,omitempty"`

@@ -1,5 +1,5 @@
-// Package jsonscan takes a text of JSON apart in one pass, which also verifies it. Values are parts of the text.
-// Strings are not checked for UTF-8.
+// Package jsonscan takes a text of JSON apart in one pass, which also verifies it. Values are parts of
+// the text. Strings are not checked for UTF-8.
 package jsonscan
 
 import (

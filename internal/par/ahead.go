@@ -6,7 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// Ahead iterates over items while another goroutine makes the next one, which has ended when the iteration does.
+// Ahead iterates over items while another goroutine makes the next one, which has ended when the
+// iteration does.
 func Ahead[T any](items iter.Seq2[T, error]) iter.Seq2[T, error] {
 	type made struct {
 		item T

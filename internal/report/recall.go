@@ -40,8 +40,8 @@ func recallOf(coll string, indexes ...index.Info) *plot.Chart {
 	return c
 }
 
-// Recall returns a picture of the measured recall and time of the settings of tuned indexes of a collection, as
-// SVG; nil if there is nothing to show.
+// Recall returns a picture of the measured recall and time of the settings of tuned indexes of a
+// collection, as SVG; nil if there is nothing to show.
 func Recall(coll string, indexes ...index.Info) ([]byte, error) {
 	return svg(recallOf(coll, indexes...))
 }

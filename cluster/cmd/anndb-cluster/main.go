@@ -98,8 +98,8 @@ func (a *app) load(path string) error {
 // connect connects to the servers of the log.
 func (a *app) connect() (*shardlog.Cluster, error) {
 	return shardlog.Connect(a.ctx, &shardlog.Options{
-		URL: a.Log, Cluster: a.Cluster, Credentials: a.Credentials, CA: a.CA, Certificate: a.Certificate, Key: a.Key,
-		Logger: a.log,
+		URL: a.Log, Cluster: a.Cluster, Logger: a.log,
+		Credentials: a.Credentials, CA: a.CA, Certificate: a.Certificate, Key: a.Key,
 	})
 }
 
@@ -275,7 +275,8 @@ func (a *app) serve(log *shardlog.Cluster, l net.Listener, logged bool) error {
 	if err != nil {
 		return err
 	}
-	g := gateway.New(a.Cluster, log, &gateway.Options{Token: a.Token, HTTP: caller, Logger: a.log, Logged: logged})
+	o := &gateway.Options{Token: a.Token, HTTP: caller, Logger: a.log, Logged: logged}
+	g := gateway.New(a.Cluster, log, o)
 	s := server.New(nil, &server.Options{Token: a.Token, Logger: a.log, Handlers: g.Handlers()})
 	ended := make(chan error, 1)
 	go func() {

@@ -91,8 +91,9 @@ func (c *upCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "cluster %s: %d servers of the log, %d nodes, logs in %s\ngateway at %s (end with Ctrl-C)\n",
-		a.Cluster, len(servers), len(nodes), c.Folder, a.Gateway)
+	fmt.Fprintf(a.out, "cluster %s: %d servers of the log, %d nodes, logs in %s\n",
+		a.Cluster, len(servers), len(nodes), c.Folder)
+	fmt.Fprintf(a.out, "gateway at %s (end with Ctrl-C)\n", a.Gateway)
 	return a.serve(log, gate, c.Logged)
 }
 
@@ -107,7 +108,8 @@ func (c *upCmd) program() (string, error) {
 	if out, toolErr := exec.Command("go", "tool", "-n", "nats-server").Output(); c.Nats == "" && toolErr == nil {
 		return strings.TrimSpace(string(out)), nil // in a checkout of this module
 	}
-	return "", fmt.Errorf("%w (go install github.com/nats-io/nats-server/v2@latest makes it, --nats names it)", err)
+	const remedy = "go install github.com/nats-io/nats-server/v2@latest makes it, --nats names it"
+	return "", fmt.Errorf("%w (%s)", err, remedy)
 }
 
 // prepare writes the configuration of a new cluster, and the addresses of its nodes, which it returns.
@@ -164,8 +166,9 @@ func writeJSON(path string, value any) error {
 	return os.WriteFile(path, append(body, '\n'), 0o600)
 }
 
-// freePorts returns addresses of this machine whose ports are free, and none that a system gives to connections,
-// which could take one while the cluster is down. Processes that begin at the same time look in different places.
+// freePorts returns addresses of this machine whose ports are free, and none that a system gives to
+// connections, which could take one while the cluster is down. Processes that begin at the same time look
+// in different places.
 func freePorts(n int) (addresses []string, err error) {
 	for port := 10_000 + os.Getpid()*61%20_000; len(addresses) < n && port < 32_768; port++ {
 		address := fmt.Sprint("127.0.0.1:", port)
@@ -185,8 +188,8 @@ func freePorts(n int) (addresses []string, err error) {
 // place gives each of n shards so many replicas, on nodes in turn.
 func place(n, replicas int, nodes []string) ([]shardlog.Shard, error) {
 	if n < 1 || replicas < 1 || replicas > len(nodes) {
-		return nil, fmt.Errorf("%d shards with %d replicas on %d nodes: want 1 or more, and as many nodes as replicas",
-			n, replicas, len(nodes))
+		return nil, fmt.Errorf("%d shards with %d replicas on %d nodes: want 1 or more, "+
+			"and as many nodes as replicas", n, replicas, len(nodes))
 	}
 	shards := shardlog.Ranges(n)
 	for i := range shards {

@@ -34,65 +34,79 @@ func copyState(ctx context.Context, g *state.Generation, path string, moved []mo
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dst.Close()) }()
-	var tx *bbolt.Tx
+	c := &copier{ctx: ctx, dst: dst}
+	defer func() { err = errors.Join(err, c.dst.Close()) }()
 	defer func() {
-		if tx != nil {
-			_ = tx.Rollback() // the error returned is the reason for the rollback
+		if c.tx != nil {
+			_ = c.tx.Rollback() // the error returned is the reason for the rollback
 		}
 	}()
-	size, request := 0, g.File.Requests()
-	copied := copyProgress(ctx, g.Tx.Size())
-	begin := func() (err error) {
-		tx, err = dst.Begin(true)
-		size = 0
-		return err
-	}
-	next := func() error {
-		if err := errors.Join(ctx.Err(), tx.Commit()); err != nil {
-			return err
-		}
-		return begin()
-	}
-	if err := begin(); err != nil {
+	request, copied := g.File.Requests(), copyProgress(ctx, g.Tx.Size())
+	if err := c.begin(); err != nil {
 		return err
 	}
 	for _, part := range copyOrder() {
 		if g.Tx.Bucket(part.bucket) == nil {
 			continue // some buckets are created on first use
 		}
-		if _, err := tx.CreateBucketIfNotExists(part.bucket); err != nil {
+		if _, err := c.tx.CreateBucketIfNotExists(part.bucket); err != nil {
 			return err
 		}
 		err := copyable(g.Tx.Bucket(part.bucket), skip, cat, func(k, v []byte) error {
 			if part.only != nil && !part.only(k) {
 				return nil
 			}
-			if size += len(k) + len(v); size > copyBytes {
-				if err := next(); err != nil {
-					return err
-				}
-				size = len(k) + len(v)
-			}
 			copied(len(k) + len(v))
 			if request != nil {
 				request(v)
 			}
-			b := tx.Bucket(part.bucket)
-			b.FillPercent = 1 // pairs of a part arrive in key order
-			return b.Put(k, v)
+			return c.put(part.bucket, k, v)
 		})
 		// A transaction of its own keeps the pages of a part together.
 		if err == nil {
-			err = next()
+			err = c.next()
 		}
 		if err != nil {
 			return err
 		}
 	}
-	err = tx.Commit()
-	tx = nil
+	err = c.tx.Commit()
+	c.tx = nil
 	return errors.Join(err, ctx.Err())
+}
+
+// copier writes pairs to a file in transactions of copyBytes.
+type copier struct {
+	ctx  context.Context
+	dst  *bbolt.DB
+	tx   *bbolt.Tx
+	size int // bytes of pairs in tx
+}
+
+func (c *copier) begin() (err error) {
+	c.size = 0
+	c.tx, err = c.dst.Begin(true)
+	return err
+}
+
+// next commits the transaction and begins another one.
+func (c *copier) next() error {
+	if err := errors.Join(c.ctx.Err(), c.tx.Commit()); err != nil {
+		return err
+	}
+	return c.begin()
+}
+
+func (c *copier) put(bucket, k, v []byte) error {
+	if c.size += len(k) + len(v); c.size > copyBytes {
+		if err := c.next(); err != nil {
+			return err
+		}
+		c.size = len(k) + len(v)
+	}
+	b := c.tx.Bucket(bucket)
+	b.FillPercent = 1 // pairs of a part arrive in key order
+	return b.Put(k, v)
 }
 
 // verify verifies the pages of a state.

@@ -134,5 +134,7 @@ type Neighbor struct {
 var (
 	OpenModel    func(ctx context.Context, of any, name string) (Model, error)
 	FindEvidence func(ctx context.Context, of, query, options any, ask *Ask) (Evidence, error)
-	FindSums     func(ctx context.Context, of any, name string, version uint64, features []Feature) ([]Sums, error)
+	FindSums     func(
+		ctx context.Context, of any, name string, version uint64, features []Feature,
+	) ([]Sums, error)
 )

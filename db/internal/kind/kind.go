@@ -171,7 +171,8 @@ type LabelPredictor interface {
 	Predict(ctx context.Context, x vector.Sparse, o *LabelAsk, a *LabelAnswer) error
 }
 
-// GroupPredictor is a label model that predicts together with models of other collections, see package grouped.
+// GroupPredictor is a label model that predicts together with models of other collections, see package
+// grouped.
 type GroupPredictor interface {
 	// InGroup describes the model. It returns fail.Option if its sums do not add up with those of others.
 	InGroup() (grouped.Model, error)

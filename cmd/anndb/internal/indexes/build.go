@@ -21,7 +21,7 @@ type Build struct {
 	command.InCollection
 	Index string `arg:"" optional:"" default:"main"`
 
-	Kind  string `enum:",rp,kd,kd-chrono,pca,rf,postings,lcif,labeltree,auto-labels,sbt,pt,at" default:"" placeholder:"KIND"`
+	Kind  string `enum:"${kinds}" default:"" placeholder:"KIND"`
 	Train string `placeholder:"FILE" type:"path"`
 
 	kong.Plugins
