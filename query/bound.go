@@ -84,14 +84,8 @@ func (s *Searcher) reach(v *View, set QuerySet, k int) (far float32) {
 	return far
 }
 
-const (
-	// usualShare is the share of the held-out queries whose nearest rows are not farther than Curve.Usual.
-	usualShare = 0.95
-	// usualRecall is the recall of the setting with which the held-out queries are observed.
-	usualRecall = 0.9
-)
-
-// Observe sets Curve.Usual by the queries that the tuner held out.
+// Observe sets Curve.Usual by the queries that the tuner held out, searched with the setting of recall 0.9:
+// the nearest rows of 95 % of them are not farther.
 //
 // Errors: those of Search.
 func (c *Curve) Observe(ctx context.Context, v *View, held QuerySet) error {
@@ -102,7 +96,7 @@ func (c *Curve) Observe(ctx context.Context, v *View, held QuerySet) error {
 		if d.Usual = 0; d.K > nearestGap {
 			continue
 		}
-		p, ok := c.Setting(usualRecall, d.K)
+		p, ok := c.Setting(0.9, d.K)
 		if !ok || p.Beam == 0 {
 			continue
 		}
@@ -120,7 +114,7 @@ func (c *Curve) Observe(ctx context.Context, v *View, held QuerySet) error {
 		slices.Sort(far)
 		d.Usual = 0
 		if len(far) > 0 {
-			d.Usual = far[min(len(far)-1, int(usualShare*float64(len(far))))]
+			d.Usual = far[min(len(far)-1, int(0.95*float64(len(far))))]
 		}
 	}
 	return nil

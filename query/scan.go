@@ -236,7 +236,7 @@ func (s *Searcher) scanKeep() int {
 func (s *Searcher) scanSketches() {
 	s.stats.Way, s.stats.Width = BySketches, 0
 	want := s.scanKeep()
-	s.pool.fill(s, poolRoom*want+4*settleLeast)
+	s.pool.fill(s, 8*want+4*settleLeast) // of which want get an exact distance first
 	s.nextEpoch()
 	bound := float32(math.Inf(-1))
 	var errors residuals
@@ -321,12 +321,8 @@ type pool struct {
 	part    []uint32 // scratch of next
 }
 
-const (
-	// poolRoom is the number of rows kept for each that gets an exact distance first.
-	poolRoom = 8
-	// settleLeast is the least number of rows that can show that an answer has settled.
-	settleLeast = 32
-)
+// settleLeast is the least number of rows that can show that an answer has settled.
+const settleLeast = 32
 
 // fill estimates all passing rows of the segment and keeps the best, at most room of them.
 func (p *pool) fill(s *Searcher, room int) {
