@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -97,18 +96,11 @@ func (d *DB) Collections() (out []CollectionInfo, err error) {
 
 // Stats describes the file and this handle.
 type Stats struct {
-	FileBytes      int64             `json:"file_bytes"`
-	FreeBytes      int64             `json:"free_bytes"`  // in free pages
-	LiveBytes      int64             `json:"live_bytes"`  // in other pages
-	PageSize       int64             `json:"page_size"`   // bytes
-	MapReserve     int64             `json:"map_reserve"` // the address space reserved for the map
-	Generation     uint64            `json:"generation"`  // the latest transaction
-	trace.Totals   `json:"totals"`   // what this handle has done
-	Snapshots      int               `json:"snapshots"` // held
-	OldestSnapshot time.Duration     `json:"oldest_snapshot_ns"`
-	Collections    []CollectionInfo  `json:"collections"`
-	Indexes        []index.Info      `json:"indexes"`
-	Maintenance    maintenance.Stats `json:"maintenance"`
+	trace.File
+	trace.Totals `json:"totals"`   // what this handle has done
+	Collections  []CollectionInfo  `json:"collections"`
+	Indexes      []index.Info      `json:"indexes"`
+	Maintenance  maintenance.Stats `json:"maintenance"`
 }
 
 // statuses describes the indexes.
@@ -146,12 +138,14 @@ func (d *DB) Stats() (st Stats, err error) {
 			return err
 		}
 		st = Stats{
-			FileBytes: space.File, FreeBytes: space.Free,
-			MapReserve: s.Reserved(), PageSize: int64(s.PageSize()), Generation: sn.Generation(),
-			Snapshots: held, OldestSnapshot: age, Totals: d.txn.Totals(), Collections: sn.Collections(),
-			Indexes: sn.statuses(), Maintenance: d.maintenanceStats(),
+			File: trace.File{
+				FileBytes: space.File, FreeBytes: space.Free, LiveBytes: max(0, space.File-space.Free),
+				PageSize: int64(s.PageSize()), MapReserve: s.Reserved(), Generation: sn.Generation(),
+				Snapshots: held, OldestSnapshot: age,
+			},
+			Totals: d.txn.Totals(), Collections: sn.Collections(), Indexes: sn.statuses(),
+			Maintenance: d.maintenanceStats(),
 		}
-		st.LiveBytes = max(0, st.FileBytes-st.FreeBytes)
 		return nil
 	})
 	return st, err

@@ -50,8 +50,8 @@ type Predictions struct {
 	// rows and features.
 	Labels []Prediction `json:"labels"`
 	// Why is the path through a tree, of several that of the predicted class; otherwise nil.
-	Why   *explain.Reason `json:"why,omitempty"`
-	Stats PredictStats    `json:"stats,omitzero"`
+	Why   *explain.Reason    `json:"why,omitempty"`
+	Stats trace.PredictStats `json:"stats,omitzero"`
 }
 
 // Prediction is a label with its confidence score: 0 to 1, or for SBT the margin of the last
@@ -61,16 +61,11 @@ type Prediction struct {
 	Score float32 `json:"score"`
 	// Probability is that of the label being right, by the held-out rows of the build. It is 0 if there were
 	// fewer than 50 of them with labels, or with PredictOptions.Params.
-	Probability float32         `json:"probability,omitempty"`
-	Predicted   bool            `json:"predicted"`     // whether the label is in the set that the model predicts; true without Top
-	Why         *explain.Reason `json:"why,omitempty"` // explains the score, with PredictOptions.Explain; of labels of one tree alike
-}
-
-// PredictStats counts the work of one prediction.
-type PredictStats struct {
-	lcif.Stats
-	Decisions int      // taken in all trees of the model
-	Unknown   []string // the features of a query that no row has ever had: names, or numbers as in files
+	Probability float32 `json:"probability,omitempty"`
+	// Predicted reports whether the label is in the set that the model predicts; true without Top.
+	Predicted bool `json:"predicted"`
+	// Why explains the score, with PredictOptions.Explain; it is the same for all labels of one tree.
+	Why *explain.Reason `json:"why,omitempty"`
 }
 
 // Predict predicts the labels of a query with a label model, best first: by probability, for psp@5 times
@@ -154,7 +149,7 @@ func predictLabels(
 			Label: r.Name, Score: r.Score, Probability: r.Probability, Predicted: r.Predicted,
 		})
 	}
-	out.Stats = PredictStats{a.Stats, a.Decisions, ask.features.unknown}
+	out.Stats = trace.PredictStats{Stats: a.Stats, Decisions: a.Decisions, Unknown: ask.features.unknown}
 	out.Stats.NoVector = a.Stats.NoEvidence && x.Manifest.Uses != "" && !ask.byVector
 	switch {
 	case out.Stats.NoEvidence && o.Frequent:

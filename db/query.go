@@ -4,7 +4,7 @@ import (
 	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/rank"
-	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/db/trace"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -86,14 +86,7 @@ type Hit struct {
 
 // Result is the answer to a search.
 type Result struct {
-	Hits  []Hit       // nearest first
-	Index string      // the index that was searched, Flat for an exact scan
-	Stats SearchStats // the way of the search, the recall to expect, what was compared
-}
-
-// SearchStats describes the work of one search.
-type SearchStats struct {
-	query.Stats
-	Postings postings.Stats // the work of an inverted index
-	Unknown  []string       // the features of a query that no row has ever had: names, or numbers as in files
+	Hits  []Hit             // nearest first
+	Index string            // the index that was searched, Flat for an exact scan
+	Stats trace.SearchStats // the way of the search, the recall to expect, what was compared
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
+	"github.com/anndb/anndb/db/trace"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -423,7 +424,7 @@ func sourceOf(h db.Hit) string {
 }
 
 // explained checks one explanation.
-func (b *bed) explained(h db.Hit, p *query.Params, stats db.SearchStats) {
+func (b *bed) explained(h db.Hit, p *query.Params, stats trace.SearchStats) {
 	t, why, source := b.T, h.Why, sourceOf(h)
 	t.Helper()
 	sum := 0.0
@@ -715,7 +716,7 @@ func TestChoiceOfIndex(t *testing.T) {
 	b := newBed(t, vector.L2, dim)
 	b.Put("a", dbtest.Mixture(1, 400, dim))
 	q := dbtest.Mixture(2, 1, dim)[0]
-	ask := func(o *db.SearchOptions) (stats db.SearchStats, err error) {
+	ask := func(o *db.SearchOptions) (stats trace.SearchStats, err error) {
 		_, stats, err = dbtest.Nearest(t.Context(), b.D.Collection("c"), db.Query{Vector: q}, 3, o)
 		return stats, err
 	}

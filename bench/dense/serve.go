@@ -19,6 +19,7 @@ import (
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/maintenance"
+	"github.com/anndb/anndb/db/trace"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -39,7 +40,7 @@ type engine struct {
 	filter *filter.Filter
 	hits   []db.Hit
 	// last is the work of the latest search, total that of the taken searches.
-	last, total db.SearchStats
+	last, total trace.SearchStats
 	taken       int
 }
 
@@ -257,7 +258,7 @@ func (e *engine) Take(ids []uint32) {
 // Work is what a search read: leaves with their label entries, sketches, rows.
 func (e *engine) Work() string {
 	t, n := e.total, float64(max(1, e.taken))
-	e.total, e.taken = db.SearchStats{}, 0
+	e.total, e.taken = trace.SearchStats{}, 0
 	return fmt.Sprintf("leaves:%.1f,labels:%.0f,sketches:%.0f,rows:%.1f",
 		float64(t.Leaves)/n, float64(t.Labels)/n, float64(t.Sketched)/n, float64(t.Exact)/n)
 }

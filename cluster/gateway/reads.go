@@ -33,7 +33,8 @@ func (c *call) stats() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := db.Stats{PageSize: list[0].PageSize}
+	var out db.Stats
+	out.PageSize = list[0].PageSize
 	collections, indexes := make([]wire.Collections, len(list)), make([]wire.Indexes, len(list))
 	for i := range list {
 		x := &list[i]

@@ -1,10 +1,15 @@
-// Package trace describes the work of an open database to a program that measures it: a Span for each
-// call or step (db.Options.Trace), and Totals (db.Stats).
+// Package trace describes an open database and its work to a program that measures them: a Span for each
+// call or step (db.Options.Trace), the Totals and the File of db.Stats, and the work of each search and
+// prediction.
 package trace
 
 import (
 	"context"
 	"time"
+
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 )
 
 // Names of spans. The others are the actions of maintenance.Step, such as "segment" and "expire".
@@ -46,4 +51,30 @@ type Totals struct {
 	Commits      uint64 `json:"commits"`       // to the file, each of one or more transactions
 	RowsWritten  uint64 `json:"rows_written"`  // rows put, changed or deleted
 	BytesWritten uint64 `json:"bytes_written"` // the size of these changes
+}
+
+// File describes the file of a database and what holds it.
+type File struct {
+	FileBytes      int64         `json:"file_bytes"`
+	FreeBytes      int64         `json:"free_bytes"`  // in free pages
+	LiveBytes      int64         `json:"live_bytes"`  // in other pages
+	PageSize       int64         `json:"page_size"`   // bytes
+	MapReserve     int64         `json:"map_reserve"` // the address space reserved for the map
+	Generation     uint64        `json:"generation"`  // the latest transaction
+	Snapshots      int           `json:"snapshots"`   // held
+	OldestSnapshot time.Duration `json:"oldest_snapshot_ns"`
+}
+
+// SearchStats describes the work of one search.
+type SearchStats struct {
+	query.Stats
+	Postings postings.Stats // the work of an inverted index
+	Unknown  []string       // the features of a query that no row has ever had: names, or numbers as in files
+}
+
+// PredictStats counts the work of one prediction.
+type PredictStats struct {
+	lcif.Stats
+	Decisions int      // taken in all trees of the model
+	Unknown   []string // the features of a query that no row has ever had: names, or numbers as in files
 }

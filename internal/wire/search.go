@@ -9,6 +9,7 @@ import (
 	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/db/filter"
 	"github.com/anndb/anndb/db/rank"
+	"github.com/anndb/anndb/db/trace"
 	"github.com/anndb/anndb/internal/jsonscan"
 )
 
@@ -50,8 +51,8 @@ func asked(one *Query, list []Query) ([]db.Query, error) {
 	return All(list, (*Query).Get)
 }
 
-// UnmarshalQuery is Unmarshal of a request that has the query q. Its vector is not read by encoding/json, which
-// takes several times as long.
+// UnmarshalQuery is Unmarshal of a request that has the query q. Its vector is not read by encoding/json,
+// which takes several times as long.
 func UnmarshalQuery(body []byte, q *Query, into any) error {
 	vector, rest, ok := jsonscan.Cut(body, "vector")
 	if !ok {
@@ -134,10 +135,10 @@ func Where(text string) (*filter.Filter, error) {
 
 // Result is a db.Result.
 type Result struct {
-	Hits  []Hit           `json:"hits"`
-	Index string          `json:"index"`
-	Plan  string          `json:"plan,omitempty"`
-	Stats *db.SearchStats `json:"stats,omitempty"`
+	Hits  []Hit              `json:"hits"`
+	Index string             `json:"index"`
+	Plan  string             `json:"plan,omitempty"`
+	Stats *trace.SearchStats `json:"stats,omitempty"`
 }
 
 // Results are the results of a search with several queries.
@@ -236,7 +237,7 @@ func NewPredictions(p *db.Predictions, stats bool) *db.Predictions {
 		out.Labels = []db.Prediction{} // a list in JSON as well
 	}
 	if !stats {
-		out.Stats = db.PredictStats{}
+		out.Stats = trace.PredictStats{}
 	}
 	return &out
 }

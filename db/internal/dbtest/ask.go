@@ -8,6 +8,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/explain"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/trace"
 )
 
 // TB is a test, or a run of a property by rapid.
@@ -40,7 +41,7 @@ func Builds(t TB, d *db.DB, coll, name string, o index.Options) {
 // Nearest is Collection.Search for k rows.
 func Nearest(
 	ctx context.Context, c db.Collection, q db.Query, k int, o *db.SearchOptions,
-) ([]db.Hit, db.SearchStats, error) {
+) ([]db.Hit, trace.SearchStats, error) {
 	var with db.SearchOptions
 	if o != nil {
 		with = *o
@@ -77,7 +78,7 @@ func NearestBatch(
 // Predict is Collection.Predict.
 func Predict(
 	ctx context.Context, c db.Collection, q db.Query, o *db.PredictOptions,
-) ([]db.Prediction, db.PredictStats, error) {
+) ([]db.Prediction, trace.PredictStats, error) {
 	out, err := c.Predict(ctx, q, o)
 	return out.Labels, out.Stats, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/db/trace"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
@@ -98,7 +99,7 @@ func (b *Bed) Build(name string, o index.Options) index.Info {
 	return info
 }
 
-func (b *Bed) Search(q []float32, k int, o *db.SearchOptions) ([]db.Hit, db.SearchStats) {
+func (b *Bed) Search(q []float32, k int, o *db.SearchOptions) ([]db.Hit, trace.SearchStats) {
 	b.T.Helper()
 	hits, stats, err := Nearest(b.T.Context(), b.D.Collection("c"), db.Query{Vector: q}, k, o)
 	b.Must(err)
