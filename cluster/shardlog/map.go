@@ -152,7 +152,11 @@ func (c *Cluster) Create(ctx context.Context, shards []Shard) (m Map, err error)
 	}
 	n := c.copies()
 	keep := jetstream.KeyValueConfig{Bucket: c.store(""), History: 5, Replicas: n}
-	leases := jetstream.KeyValueConfig{Bucket: c.store("_nodes"), TTL: Lease, Replicas: n}
+	// In memory, since servers (2.15.2) that lose power can fail for ever to elect a leader of a stream in files
+	// whose first messages expire.
+	leases := jetstream.KeyValueConfig{
+		Bucket: c.store("_nodes"), TTL: Lease, Replicas: n, Storage: jetstream.MemoryStorage,
+	}
 	_, err = c.js.CreateOrUpdateKeyValue(ctx, keep)
 	if err == nil {
 		_, err = c.js.CreateOrUpdateKeyValue(ctx, leases)
