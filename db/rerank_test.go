@@ -189,12 +189,17 @@ func (b *rankBed) check(what string, hits, before []db.Hit, o db.SearchOptions, 
 		v, has := r.Attributes[o.Rank.GroupBy]
 		return o.Rank.PerGroup == 0 || !has || group[v] < o.Rank.PerGroup
 	}
-	var picked []db.Row
+	near := map[string]float64{} // the similarity of each row to the most similar one of those before
 	take := func(key string) {
 		used[key] = true
 		r := b.rows[key]
-		picked = append(picked, r)
 		group[r.Attributes[o.Rank.GroupBy]]++
+		for _, h := range b.alone {
+			s := b.like(b.rows[string(h.Key)], r)
+			if n, ok := near[string(h.Key)]; !ok || s > n {
+				near[string(h.Key)] = s
+			}
+		}
 	}
 	for _, h := range before {
 		take(string(h.Key))
@@ -202,14 +207,10 @@ func (b *rankBed) check(what string, hits, before []db.Hit, o db.SearchOptions, 
 	value := func(h db.Hit) float64 {
 		r := b.rows[string(h.Key)]
 		s := b.boosted(b.score(h), r, o.Rank.Boosts, passes)
-		if o.Rank.Diversity == 0 || len(picked) == 0 {
+		if o.Rank.Diversity == 0 || len(used) == 0 {
 			return (1 - o.Rank.Diversity) * s
 		}
-		near := math.Inf(-1)
-		for _, p := range picked {
-			near = math.Max(near, b.like(r, p))
-		}
-		return (1-o.Rank.Diversity)*s - o.Rank.Diversity*unit*near
+		return (1-o.Rank.Diversity)*s - o.Rank.Diversity*unit*near[string(h.Key)]
 	}
 	for i := 0; ; i++ {
 		var wanted *db.Hit

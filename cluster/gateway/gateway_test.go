@@ -394,7 +394,7 @@ func TestReadYourWrites(t *testing.T) {
 
 // TestReadWhileWriting: a read does not wait for a write that is not acknowledged yet.
 func TestReadWhileWriting(t *testing.T) {
-	b := newBed(t, 1, 2, &gateway.Options{Deadline: time.Second})
+	b := newBed(t, 1, 2, nil)
 	ctx := t.Context()
 	c, err := b.file.Create(ctx, "rows", db.Schema{Dim: 1})
 	must(t, err)
@@ -541,20 +541,19 @@ func TestPressure(t *testing.T) {
 			{Last: 290, Position: shardlog.Position{Sequence: 180}}}, "busy"},
 		"lost": {[3]shardlog.Status{{}, {Lost: true}, {}}, "unavailable"},
 	} {
-		b := newBed(t, 1, 3, &gateway.Options{MaxBehind: 100})
+		b := newBed(t, 1, 3, nil)
 		if _, err := b.file.Create(t.Context(), "v", db.Schema{Dim: 2}); err != nil {
 			t.Fatal(err)
 		}
-		b.mu.Lock()
 		for i, n := range []string{"node-0-0", "node-0-1", "node-0-2"} {
+			b.nodes[n].wait(t.Context(), 1) // until it has the collection
 			c.status[i].Epoch = 1
+			b.mu.Lock()
 			b.nodes[n].status = c.status[i]
+			b.mu.Unlock()
 		}
-		b.mu.Unlock()
-		time.Sleep(1100 * time.Millisecond) // until the gateway looks again, at the first request
-		_, _ = b.send(t, "PUT", "/v1/files/c/collections/v/rows/a", row)
-		time.Sleep(500 * time.Millisecond)
-		answer, body := b.send(t, "PUT", "/v1/files/c/collections/v/rows/a", row)
+		fresh := b.serve(&gateway.Options{MaxBehind: 100}) // which reads the statuses at its first request
+		answer, body := fresh.send(t, "PUT", "/v1/files/c/collections/v/rows/a", row)
 		if c.want == "" && answer.StatusCode != http.StatusOK || c.want != "" && !strings.Contains(body, `"`+c.want+`"`) ||
 			(c.want == "") != (answer.Header.Get("Retry-After") == "") {
 			t.Errorf("%s: %s, %s", name, answer.Status, body)
