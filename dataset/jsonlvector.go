@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"strconv"
 
@@ -76,26 +75,18 @@ func appendBase64Floats(dst []float32, raw json.RawMessage, most int) ([]float32
 	if err != nil || text == nil {
 		return dst, errors.New(`not an array of numbers or {"base64": "…"} of float32 in little-endian order`)
 	}
-	if text[0] != '"' {
-		return dst, errors.New("base64: not a string")
-	}
-	begin := len(dst)
-	dst = slices.Grow(dst, min(len(text)*3/16, most)) // 16 digits are 3 values
-	dst, rest := appendDigits(dst, text[1:len(text)-1], begin+most)
-	rest, err = appendBase64(nil, slices.Concat([]byte{'"'}, rest, []byte{'"'}))
-	if err != nil {
-		_, err = appendBase64(nil, text) // for the offset of the error
-	}
-	switch n := len(dst) - begin; {
+	raw, err = appendBase64(nil, text)
+	switch {
 	case err != nil:
 		return dst, fmt.Errorf("base64: %w", err)
-	case len(rest)%4 != 0:
-		return dst, fmt.Errorf("base64: %d bytes, which is no number of float32", 4*n+len(rest))
-	case n+len(rest)/4 > most:
+	case len(raw)%4 != 0:
+		return dst, fmt.Errorf("base64: %d bytes, which is no number of float32", len(raw))
+	case len(raw)/4 > most:
 		return dst, fmt.Errorf("more than %d values", most)
 	}
-	for ; len(rest) > 0; rest = rest[4:] {
-		dst = append(dst, math.Float32frombits(binary.LittleEndian.Uint32(rest)))
+	begin := len(dst)
+	for dst = slices.Grow(dst, len(raw)/4); len(raw) > 0; raw = raw[4:] {
+		dst = append(dst, math.Float32frombits(binary.LittleEndian.Uint32(raw)))
 	}
 	for i, v := range dst[begin:] {
 		if !finite(v) {
@@ -105,68 +96,17 @@ func appendBase64Floats(dst []float32, raw json.RawMessage, most int) ([]float32
 	return dst, nil
 }
 
-// The digits of base64, by value: two for 12 bits, the first one in the low byte; and by digit: the
-// bytes, the first one lowest, that have the bits of a digit in each of four places. notDigit marks bytes
-// that are none.
-const notDigit = 1 << 24
-
-var (
-	base64Pairs  [1 << 12]uint16
-	base64Places [4][256]uint32
-)
-
-func init() {
-	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-	for place := range base64Places {
-		for c := range base64Places[place] {
-			base64Places[place][c] = notDigit
-		}
-		for v, c := range []byte(digits) {
-			base64Places[place][c] = bits.ReverseBytes32(uint32(v) << (18 - 6*place) << 8)
-		}
-	}
-	for v := range base64Pairs {
-		base64Pairs[v] = uint16(digits[v>>6]) | uint16(digits[v&63])<<8
-	}
-}
-
-// appendDigits appends numbers of base64 at the front of a text, three at a time, until dst has most. It
-// stops at what are no digits, and returns the rest of the text.
-func appendDigits(dst []float32, text []byte, most int) ([]float32, []byte) {
-	p := &base64Places
-	for len(text) >= 16 && len(dst)+3 <= most {
-		t := text[:16]
-		a := p[0][t[0]] | p[1][t[1]] | p[2][t[2]] | p[3][t[3]]
-		b := p[0][t[4]] | p[1][t[5]] | p[2][t[6]] | p[3][t[7]]
-		c := p[0][t[8]] | p[1][t[9]] | p[2][t[10]] | p[3][t[11]]
-		d := p[0][t[12]] | p[1][t[13]] | p[2][t[14]] | p[3][t[15]]
-		if a|b|c|d >= notDigit {
-			break
-		}
-		dst = append(dst, math.Float32frombits(a|b<<24), math.Float32frombits(b>>8|c<<16),
-			math.Float32frombits(c>>16|d<<8))
-		text = text[16:]
-	}
-	return dst, text
-}
-
 // AppendBase64 appends a vector in the form {"base64": "…"}, which AppendVector reads.
 func AppendBase64(dst []byte, x []float32) []byte {
 	dst = slices.Grow(append(dst, `{"base64":"`...), base64.StdEncoding.EncodedLen(4*len(x))+2)
-	for ; len(x) >= 3; x = x[3:] {
-		a, b := bits.ReverseBytes32(math.Float32bits(x[0])), bits.ReverseBytes32(math.Float32bits(x[1]))
-		c := bits.ReverseBytes32(math.Float32bits(x[2]))
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(base64Pairs[a>>20])|uint64(base64Pairs[a>>8&0xfff])<<16|
-			uint64(base64Pairs[a<<4&0xfff|b>>28])<<32|uint64(base64Pairs[b>>16&0xfff])<<48)
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(base64Pairs[b>>4&0xfff])|
-			uint64(base64Pairs[b<<8&0xfff|c>>24])<<16|uint64(base64Pairs[c>>12&0xfff])<<32|
-			uint64(base64Pairs[c&0xfff])<<48)
+	var raw [384]byte // a multiple of 3, so that parts need no padding
+	for part := range slices.Chunk(x, len(raw)/4) {
+		for i, v := range part {
+			binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(v))
+		}
+		dst = base64.StdEncoding.AppendEncode(dst, raw[:4*len(part)])
 	}
-	var raw [8]byte
-	for i, v := range x {
-		binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(v))
-	}
-	return append(base64.StdEncoding.AppendEncode(dst, raw[:4*len(x)]), `"}`...)
+	return append(dst, `"}`...)
 }
 
 // appendNumbers writes an array.
