@@ -283,8 +283,8 @@ func (c *Calibration) chooseCut(truth *Matrix, prob *vector.CSR, measure func(r 
 	return nil
 }
 
-// cutsByLabel returns the cut of each label with the largest expected F1 by its probabilities, which is half of
-// that F1 (Lipton and others 2014): what the few rows of a label had says less.
+// cutsByLabel returns the cut of each label with the largest expected F1 by its probabilities, which is
+// half of that F1 (Lipton and others 2014): what the few rows of a label had says less.
 func (c *Calibration) cutsByLabel(prob *vector.CSR, n int) []float32 {
 	lists, total := make([][]float32, n), make([]float64, n)
 	for e, l := range prob.Index {

@@ -14,8 +14,8 @@ type Fold struct {
 	Train, Test []int
 }
 
-// Sample returns n rows of the test part, evenly spread, since files have similar rows next to each other; all if it
-// has fewer.
+// Sample returns n rows of the test part, evenly spread, since files have similar rows next to each
+// other; all if it has fewer.
 func (f *Fold) Sample(n int) []int {
 	if n >= len(f.Test) {
 		return f.Test

@@ -238,8 +238,8 @@ func LabelThresholds(scores *vector.CSR, train *Matrix, keepTop bool) (*Threshol
 	return t, nil
 }
 
-// ByName moves the values of labels, by the names that they had, to the numbers of names; labels that had none
-// get another value.
+// ByName moves the values of labels, by the names that they had, to the numbers of names; labels that had
+// none get another value.
 func ByName[T any](values []T, had, names []string, other T) (out []T) {
 	of := make(map[string]T, len(had))
 	for i, name := range had[:min(len(had), len(values))] {

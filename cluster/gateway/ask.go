@@ -123,8 +123,9 @@ func elsewhere(err error) bool {
 	return e.Status >= http.StatusInternalServerError || e.Status == http.StatusTooManyRequests
 }
 
-// replicas returns the addresses of the replicas of a shard to ask, those last that were slow. The order of the others
-// is random, unless each replica has a label model of its own, and the gateway what it has merged of one.
+// replicas returns the addresses of the replicas of a shard to ask, those last that were slow. The order
+// of the others is random, unless each replica has a label model of its own, and the gateway what it has
+// merged of one.
 func (c *call) replicas(s *shardlog.Shard, own bool) (addresses []string) {
 	first := 0
 	if !own {
@@ -160,7 +161,9 @@ func (s *slow) at(node string, now time.Time) int {
 }
 
 // open sends a question to a node, and returns an answer that is no error, with its body to close.
-func (c *call) open(ctx context.Context, s *shardlog.Shard, address string, q *question) (*http.Response, error) {
+func (c *call) open(
+	ctx context.Context, s *shardlog.Shard, address string, q *question,
+) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, q.method, address+q.path, bytes.NewReader(q.body))
 	if err != nil {
 		return nil, err
@@ -191,7 +194,8 @@ func (c *call) open(ctx context.Context, s *shardlog.Shard, address string, q *q
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode == http.StatusUnauthorized {
-		return nil, fmt.Errorf("node %s refuses the token of this gateway (both have that of their cluster.json)", address)
+		return nil, fmt.Errorf("node %s refuses the token of this gateway "+
+			"(both have that of their cluster.json)", address)
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package gateway answers the requests of package server for a cluster: it sends each change to the log of the
-// shard that has the row's key, asks one replica of every shard for searches, predictions and counts, and
-// merges what they say. docs/CLUSTER.md describes what clients see.
+// Package gateway answers the requests of package server for a cluster: it sends each change to the log
+// of the shard that has the row's key, asks one replica of every shard for searches, predictions and
+// counts, and merges what they say. docs/CLUSTER.md describes what clients see.
 package gateway
 
 import (
@@ -158,8 +158,8 @@ func (g *Gateway) read(ctx context.Context, fresh bool) (*view, error) {
 	return g.readNow(ctx)
 }
 
-// readNow reads the view. If it cannot, the present one stays, so that reads are answered without the key-value
-// store. g.reading is held.
+// readNow reads the view. If it cannot, the present one stays, so that reads are answered without the
+// key-value store. g.reading is held.
 func (g *Gateway) readNow(ctx context.Context) (*view, error) {
 	v, begun := &view{addresses: map[string]string{}}, time.Now()
 	var err error

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// batchBytes and batchRows bound the rows of a transaction of an import. The servers of the log bound it, too.
+	// batchBytes and batchRows bound the rows of a transaction of an import. The servers of the log bound
+	// it, too.
 	batchBytes = 4 << 20
 	batchRows  = 1024
 	// batchesAtOnce is the number of transactions of a shard that the log has and that may not be applied.

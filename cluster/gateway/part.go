@@ -200,7 +200,9 @@ func (p part) Model(_ context.Context, index string) (group.Model, error) {
 	})
 }
 
-func (p part) Sums(_ context.Context, index string, version uint64, features []group.Feature) ([]group.Sums, error) {
+func (p part) Sums(
+	_ context.Context, index string, version uint64, features []group.Feature,
+) ([]group.Sums, error) {
 	out, err := ask[[]group.Sums](p, "sums", &partQuestion{Index: index, Version: version, Features: features})
 	if err != nil {
 		p.c.g.infos.Delete(p.key(index)) // which may have changed

@@ -10,8 +10,8 @@ import (
 	"github.com/anndb/anndb/internal/wire"
 )
 
-// ahead returns an error if a map does not have one of the logs yet. What a shard is split into has its name and
-// letters a and b.
+// ahead returns an error if a map does not have one of the logs yet. What a shard is split into has its
+// name and letters a and b.
 func ahead(s node.Sequences, m *shardlog.Map) error {
 	for l := range s {
 		if !slices.ContainsFunc(m.Shards, func(x shardlog.Shard) bool {

@@ -340,16 +340,7 @@ func (c *call) majority(s *shardlog.Shard, n uint64, path string) (out node.Appl
 		}
 		if done > len(s.Replicas)/2 {
 			c.g.acknowledge(s, n)
-		}
-		switch {
-		case done <= len(s.Replicas)/2:
-		case !out.Known:
-			return out, fmt.Errorf("%w: shard %s has applied sequence %d, and its result is forgotten", db.ErrUnknownState,
-				s.ID, n)
-		case out.Error != nil:
-			return out, out.Error
-		default:
-			return out, nil
+			return out, outcome(&out, s, n)
 		}
 		select {
 		case a := <-answers:
@@ -365,10 +356,22 @@ func (c *call) majority(s *shardlog.Shard, n uint64, path string) (out node.Appl
 				return out, err
 			}
 		case <-ctx.Done():
-			return out, fmt.Errorf("the log has the write, sequence %d of shard %s, and a majority of the %d replicas "+
-				"has not applied it yet: %w", n, s.ID, len(s.Replicas), ctx.Err())
+			return out, fmt.Errorf("the log has the write, sequence %d of shard %s, and a majority of the "+
+				"%d replicas has not applied it yet: %w", n, s.ID, len(s.Replicas), ctx.Err())
 		}
 	}
+}
+
+// outcome returns the error of a message that is applied.
+func outcome(a *node.Applied, s *shardlog.Shard, n uint64) error {
+	switch {
+	case !a.Known:
+		return fmt.Errorf("%w: shard %s has applied sequence %d, and its result is forgotten",
+			db.ErrUnknownState, s.ID, n)
+	case a.Error != nil:
+		return a.Error
+	}
+	return nil
 }
 
 // current returns a shard as the latest view has it.
@@ -380,7 +383,8 @@ func (g *Gateway) current(ctx context.Context, s *shardlog.Shard) (*shardlog.Sha
 	if now := v.log(s); now != nil {
 		return now, nil
 	}
-	return nil, fmt.Errorf("%w: shard %s was split or recovered while it applied the write", db.ErrUnknownState, s.ID)
+	return nil, fmt.Errorf("%w: shard %s was split or recovered while it applied the write",
+		db.ErrUnknownState, s.ID)
 }
 
 // everywhere appends a message to the logs of all shards, and waits until it is applied. It is done if some

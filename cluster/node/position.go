@@ -96,8 +96,8 @@ func (o *opened) load() error {
 	return nil
 }
 
-// replace makes another file, and opens it in place of the present one, which is served until then. A crash in
-// between leaves the present one.
+// replace makes another file, and opens it in place of the present one, which is served until then. A
+// crash in between leaves the present one.
 func (r *replica) replace(ctx context.Context, make func(path string) error) error {
 	making := r.path() + ".new"
 	_ = os.Remove(making)

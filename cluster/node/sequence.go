@@ -12,8 +12,8 @@ import (
 	"github.com/anndb/anndb/db"
 )
 
-// SequenceHeader is the header with Sequences: of a request those that the answer must have seen, of an answer
-// what it has.
+// SequenceHeader is the header with Sequences: of a request those that the answer must have seen, of an
+// answer what it has.
 const SequenceHeader = "Anndb-Sequence"
 
 // Log is a log of a shard, which has another one in each epoch; 0 is the present one.
@@ -45,7 +45,8 @@ func ParseSequences(header string) (Sequences, error) {
 			l.Epoch, err = strconv.Atoi(epoch)
 		}
 		if err != nil || shard == "" {
-			return nil, fmt.Errorf("%w: header %s: %.40q, want SHARD:EPOCH=NUMBER", db.ErrInvalid, SequenceHeader, item)
+			return nil, fmt.Errorf("%w: header %s: %.40q, want SHARD:EPOCH=NUMBER",
+				db.ErrInvalid, SequenceHeader, item)
 		}
 		out.Raise(l, n)
 	}

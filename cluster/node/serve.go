@@ -223,7 +223,8 @@ func (n *Node) metrics(w io.Writer) {
 	}{
 		{"behind", "Messages of the log that the shard has not applied.", (*shardlog.Status).Behind},
 		{"applied", "Sequence of the last applied message.", func(s *shardlog.Status) uint64 { return s.Sequence }},
-		{"last", "Sequence of the last known message of the log.", func(s *shardlog.Status) uint64 { return s.Last }},
+		{"last", "Sequence of the last known message of the log.",
+			func(s *shardlog.Status) uint64 { return s.Last }},
 	} {
 		fmt.Fprintf(w, "# HELP anndb_shard_%s %s\n# TYPE anndb_shard_%s gauge\n", m.name, m.help, m.name)
 		for _, id := range slices.Sorted(maps.Keys(shards)) {

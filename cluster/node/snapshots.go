@@ -142,8 +142,8 @@ func (r *replica) due(ctx context.Context) (bool, error) {
 	return false, nil // this one is only joining
 }
 
-// enough reports whether there is much more in the file than in the newest snapshot that is known: messages, or
-// an index, which a node that restores the snapshot need not build.
+// enough reports whether there is much more in the file than in the newest snapshot that is known:
+// messages, or an index, which a node that restores the snapshot need not build.
 func (r *replica) enough(s *shardlog.Shard, sequence uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

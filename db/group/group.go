@@ -72,7 +72,8 @@ func New(ctx context.Context, parts ...Part) (*Group, error) {
 	}
 	g := &Group{parts: parts}
 	var err error
-	if g.infos, err = all(ctx, g, func(i int) (db.CollectionInfo, error) { return parts[i].Info(ctx) }); err != nil {
+	g.infos, err = all(ctx, g, func(i int) (db.CollectionInfo, error) { return parts[i].Info(ctx) })
+	if err != nil {
 		return nil, err
 	}
 	form := func(s db.Schema) db.Schema {

@@ -172,7 +172,9 @@ func (m *models) sum(found [][]Sums, n int) (*labels.Powers, error) {
 }
 
 // columnsOf returns what the models know of features, and asks the parts if it is not there.
-func (m *models) columnsOf(ctx context.Context, g *Group, index string, features []*feature) ([]*column, error) {
+func (m *models) columnsOf(
+	ctx context.Context, g *Group, index string, features []*feature,
+) ([]*column, error) {
 	out := make([]*column, len(features))
 	var missing []Feature
 	var at []int // of missing

@@ -279,9 +279,9 @@ func (h *held) measure(w weights) (b blended, err error) {
 	return b, err
 }
 
-// choose returns the weights of the set of members, by their numbers, with the least squared error, smaller sets
-// first. A larger one has to explain more by a share of gain. The objective on few rows is a worse guide: what it
-// prefers is chance.
+// choose returns the weights of the set of members, by their numbers, with the least squared error,
+// smaller sets first. A larger one has to explain more by a share of gain. The objective on few rows is a
+// worse guide: what it prefers is chance.
 func (h *held) choose(sets [][]int, gain float64) (blended, error) {
 	of := h.moments()
 	var best weights

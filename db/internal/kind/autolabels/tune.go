@@ -167,7 +167,8 @@ func (t *tuner) prepare() error {
 	live, sets := t.data.Live, t.data.Sets
 	n := len(live)
 	if n < 2 {
-		return fmt.Errorf("%w: a model of several kinds holds rows out: want 2 rows or more, not %d", fail.Option, n)
+		return fmt.Errorf("%w: a model of several kinds holds rows out: want 2 rows or more, not %d",
+			fail.Option, n)
 	}
 	k := 3
 	if n < manyFolds {
