@@ -2,7 +2,9 @@ package db
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"slices"
 
@@ -10,6 +12,8 @@ import (
 	"github.com/anndb/anndb/db/internal/grouped"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/state"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -45,13 +49,23 @@ func init() {
 	}
 	grouped.OpenModel = func(ctx context.Context, of any, name string) (out grouped.Model, err error) {
 		err = of.(Collection).read(ctx, func(st *state.Collection) error {
-			m, err := groupPredictor(labelModel(ctx, st, name))
+			x, err := labelModel(ctx, st, name)
 			if err == nil {
-				out, err = m.InGroup()
+				out, err = groupModel(x)
 			}
 			return err
 		})
 		return out, err
+	}
+	grouped.Predict = func(ctx context.Context, of, query, options any, ask *grouped.Ask, out any) error {
+		o := options.(*PredictOptions)
+		return of.(Collection).read(ctx, func(st *state.Collection) error {
+			rows, err := decidedRows(ctx, st, o.Where)
+			if err == nil {
+				*out.(*Predictions), err = predictLabels(ctx, st, rowAsk{q: query.(Query), group: ask}, o, rows)
+			}
+			return err
+		})
 	}
 	grouped.FindEvidence = func(
 		ctx context.Context, of, query, options any, ask *grouped.Ask,
@@ -75,16 +89,38 @@ func init() {
 	}
 }
 
+// groupModel describes a label model to a group.
+func groupModel(x *state.Index) (out grouped.Model, err error) {
+	if m, ok := x.Opened.(kind.GroupPredictor); ok {
+		if out, ok = m.InGroup(); ok {
+			return out, nil
+		}
+	}
+	c := x.Manifest.Info.Calibration
+	if c == nil || c.OwnSets {
+		return out, fmt.Errorf("%w: label model %q predicts in several collections by probabilities, which it does "+
+			"not have or does not choose labels by: a build makes them from %d rows or more with labels, without "+
+			"given thresholds (models of kind lcif with weight none and all features need none)",
+			fail.Option, x.Manifest.Info.Name, labels.LeastCalibrationRows)
+	}
+	out = grouped.Model{Params: lcif.Params{Thresholds: c.Thresholds()}, Alone: true}
+	out.Labels = x.Opened.(kind.LabelPredictor).Names()[:len(c.LabelCuts)]
+	h := fnv.New64a()
+	if err := json.NewEncoder(h).Encode(out); err != nil {
+		return out, err
+	}
+	out.Version = max(1, h.Sum64())
+	return out, nil
+}
+
 // groupPredictor returns a label model as one that predicts together with others.
 func groupPredictor(x *state.Index, err error) (kind.GroupPredictor, error) {
 	if err != nil {
 		return nil, err
 	}
 	m, ok := x.Opened.(kind.GroupPredictor)
-	if !ok {
-		err = fmt.Errorf("%w: label model %q does not predict in several collections: what models of kind %s have "+
-			"learned of different rows does not add up, only lcif has sums that do", fail.Kind,
-			x.Manifest.Info.Name, x.Manifest.Options.Name())
+	if !ok { // it was another one when the group began
+		err = fmt.Errorf("%w: label model %q has no sums", fail.Kind, x.Manifest.Info.Name)
 	}
 	return m, err
 }

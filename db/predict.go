@@ -81,7 +81,7 @@ func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (ou
 		s.Index = cmp.Or(o.Index, st.Entry.DefaultModel())
 		rows, err := decidedRows(ctx, st, o.Where)
 		if err == nil {
-			out, err = predictLabels(ctx, st, q, o, rows)
+			out, err = predictLabels(ctx, st, rowAsk{q: q}, o, rows)
 		}
 		return err
 	})
@@ -113,7 +113,7 @@ func (c Collection) PredictBatch(
 		rows, err = decidedRows(ctx, st, o.Where)
 		return err
 	}, func(st *state.Collection, i int, to *Predictions) (err error) {
-		*to, err = predictLabels(ctx, st, queries[i], o, rows)
+		*to, err = predictLabels(ctx, st, rowAsk{q: queries[i]}, o, rows)
 		return err
 	})
 	for i := range out {
@@ -124,11 +124,10 @@ func (c Collection) PredictBatch(
 	return out, err
 }
 
-// predictLabels predicts the labels of a query. rows holds the rows that may be neighbors, nil for all.
+// predictLabels predicts the labels of the query of ask. rows holds the rows that may be neighbors, nil for all.
 func predictLabels(
-	ctx context.Context, st *state.Collection, q Query, o *PredictOptions, rows *roaring.Bitmap,
+	ctx context.Context, st *state.Collection, ask rowAsk, o *PredictOptions, rows *roaring.Bitmap,
 ) (out Predictions, err error) {
-	ask := rowAsk{q: q}
 	x, err := ask.withModel(ctx, st, o.Index)
 	if err != nil {
 		return out, err

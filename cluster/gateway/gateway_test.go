@@ -773,7 +773,39 @@ func TestPredict(t *testing.T) {
 		}
 		_, err = c.Predict(ctx, query(list[0]), &db.PredictOptions{MinProbability: 0.5})
 		is(t, err, db.ErrInvalid)
+		_, err = c.Build(ctx, "alone", &index.LabelTree{})
+		must(t, err)
+		compareMeans(t, b, name, c, func(i int) db.Query { return query(draw(rng, schema, i)) })
 	}
+}
+
+// compareMeans compares predictions by models that do not add up with those of a group of the shards' files.
+func compareMeans(t *testing.T, b *bed, name string, c client.Collection, query func(i int) db.Query) {
+	t.Helper()
+	oracle := b.oracle(t, name)
+	defer oracle.Release()
+	for i := range 10 {
+		q, o := query(i), &db.PredictOptions{Index: "alone", Top: 3 * (i % 2), MinProbability: 0.01 * float64(i%3)}
+		got, err := c.Predict(t.Context(), q, o)
+		must(t, err)
+		want, err := oracle.Predict(t.Context(), q, o)
+		must(t, err)
+		if len(want.Labels) == 0 || !reflect.DeepEqual(got.Labels, want.Labels) {
+			t.Fatalf("%s, query %d: got %v, want %v", name, i, got.Labels, want.Labels)
+		}
+	}
+}
+
+// oracle returns a group of the files of the shards.
+func (b *bed) oracle(t *testing.T, collection string) *group.Group {
+	t.Helper()
+	var sources []group.Source
+	for _, s := range b.view.Shards {
+		sources = append(sources, group.Source{DB: b.nodes[s.Replicas[0]].db, Collection: collection})
+	}
+	g, err := group.Open(t.Context(), sources...)
+	must(t, err)
+	return g
 }
 
 // comparePredictions compares predictions of a collection with those of a group of the shards' files, and of a file
@@ -783,12 +815,7 @@ func comparePredictions(
 ) {
 	t.Helper()
 	ctx := t.Context()
-	var sources []group.Source
-	for _, s := range b.view.Shards {
-		sources = append(sources, group.Source{DB: b.nodes[s.Replicas[0]].db, Collection: name})
-	}
-	oracle, err := group.Open(ctx, sources...)
-	must(t, err)
+	oracle := b.oracle(t, name)
 	defer oracle.Release()
 	text := oracle.Info().Text != nil
 	for i := range 20 {

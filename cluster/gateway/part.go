@@ -93,13 +93,15 @@ func answerPart(r *http.Request, c db.Collection) (any, error) {
 			err = fmt.Errorf("%w: %w", wire.ErrUnavailable, err) // another replica may have the version
 		}
 		return sums, err
-	case "evidence":
-		if in.Predict.Params == nil {
-			return nil, fmt.Errorf(`%w: want "predict" with "params"`, wire.ErrJSON)
-		}
+	case "evidence", "predict":
 		queries, o, err := in.Predict.Get()
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case question == "predict":
+			return p.Predict(ctx, queries[0], o, &in.Ask)
+		case o.Params == nil:
+			return nil, fmt.Errorf(`%w: want "predict" with "params"`, wire.ErrJSON)
 		}
 		return p.Evidence(ctx, queries[0], o, &in.Ask)
 	case "rows":
@@ -216,6 +218,14 @@ func (p part) Evidence(
 	in := wire.NewPredict(o)
 	in.Query = wire.NewQuery(q)
 	return ask[group.Evidence](p, "evidence", &partQuestion{Predict: *in, Ask: *about})
+}
+
+func (p part) Predict(
+	_ context.Context, q db.Query, o *db.PredictOptions, about *group.Ask,
+) (db.Predictions, error) {
+	in := wire.NewPredict(o)
+	in.Query = wire.NewQuery(q)
+	return ask[db.Predictions](p, "predict", &partQuestion{Predict: *in, Ask: *about})
 }
 
 func (p part) Info(context.Context) (db.CollectionInfo, error) {

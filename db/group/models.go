@@ -31,6 +31,7 @@ func (g *Group) Share(m *Models) { g.models = m }
 // models are the label models of one name in all parts.
 type models struct {
 	versions []uint64       // of each part, 0 for none
+	alone    bool           // each predicts by itself
 	params   lcif.Params    // of the first one
 	labels   []string       // of all, ascending
 	rows     []uint32       // with each label, in the segments of all models
@@ -104,15 +105,19 @@ func (s *Models) of(found []Model) (m *models, err error) {
 func newModels(found []Model) (_ *models, err error) {
 	m := &models{numbers: make([][]uint32, len(found)), columns: map[string]*column{}}
 	for i := range found {
-		if x := &found[i]; len(x.Rows) != len(x.Labels) {
+		x := &found[i]
+		if x.Alone {
+			m.alone, x.Rows = true, make([]int, len(x.Labels))
+		}
+		if len(x.Rows) != len(x.Labels) {
 			return nil, fmt.Errorf("group: a model of %d labels with the rows of %d", len(x.Labels), len(x.Rows))
 		}
-		m.labels = append(m.labels, found[i].Labels...)
+		m.labels = append(m.labels, x.Labels...)
 	}
 	slices.Sort(m.labels)
 	m.labels = slices.Compact(m.labels)
 	m.rows = make([]uint32, len(m.labels))
-	first := slices.IndexFunc(found, func(x Model) bool { return x.Labels != nil })
+	first := slices.IndexFunc(found, func(x Model) bool { return x.Version > 0 })
 	if first < 0 {
 		return nil, fmt.Errorf("%w: no label model in %d collections without rows", db.ErrNotFound, len(found))
 	}

@@ -1,10 +1,12 @@
 package group_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +15,10 @@ import (
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/rank"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/text"
+	"github.com/anndb/anndb/vector"
 )
 
 // open returns n new files with a collection "c".
@@ -110,6 +115,117 @@ func TestOrderOfWords(t *testing.T) {
 	}
 }
 
+// TestMeans compares predictions by models that do not add up with the means of the predictions of each.
+func TestMeans(t *testing.T) {
+	files, sources := open(t, 3, db.Schema{Sparse: true})
+	rng := rand.New(rand.NewPCG(1, 2))
+	models := map[string]index.Options{
+		"tree": &index.LabelTree{Objective: lcif.MacroF1}, "neighbors": &index.LCIF{Objective: lcif.MicroF1, Folds: 2},
+	}
+	rows := []int{150, 100, 200}
+	draw := func(label int) db.Query {
+		x := dbtest.RandomSparse(rng, 4, 30)
+		x.Index, x.Value = append(x.Index, uint32(40+label)), append(x.Value, 1)
+		return db.Query{Sparse: x}
+	}
+	names := make([][]string, len(files)) // of the labels, as they are numbered
+	for i, d := range files {
+		var list []db.Row
+		for j := range rows[i] {
+			label := rng.IntN(5 + i) // the first part does not have all labels
+			list = append(list, db.Row{Key: fmt.Append(nil, i, " ", j), Sparse: draw(label).Sparse,
+				Labels: []string{fmt.Sprint("label", label), fmt.Sprint("other", rng.IntN(3))}})
+			for _, l := range list[j].Labels {
+				if !slices.Contains(names[i], l) {
+					names[i] = append(names[i], l)
+				}
+			}
+		}
+		dbtest.Must(t, dbtest.Put(d, "c", list...))
+		for name, o := range models {
+			dbtest.Builds(t, d, "c", name, o)
+		}
+	}
+	g, err := group.Open(t.Context(), sources...)
+	dbtest.Must(t, err)
+	defer g.Release()
+	for name := range models {
+		cut := map[string]float32{}
+		single, keepTop := float32(0), false
+		for i, d := range slices.Backward(files) {
+			info, err := d.Collection("c").Index(name)
+			dbtest.Must(t, err)
+			c := info.Calibration
+			for l, label := range names[i] {
+				cut[label] = c.CutOf(uint32(l))
+			}
+			if single, keepTop = c.Cut, c.KeepTop; name == "tree" == (c.LabelCuts == nil) {
+				t.Fatalf("part %d of %s has cuts %v", i, name, c.LabelCuts)
+			}
+		}
+		for i := range 30 {
+			q, o := draw(rng.IntN(8)), db.PredictOptions{Index: name, Top: []int{0, 2, 2}[i%3], Set: i%3 == 2}
+			if i%5 == 4 {
+				o.MinProbability = 0.3
+			}
+			sums := map[string]float64{}
+			for part, d := range files {
+				all, err := d.Collection("c").Predict(t.Context(), q, &db.PredictOptions{Index: name, Top: 100})
+				dbtest.Must(t, err)
+				for _, l := range all.Labels {
+					sums[l.Label] += float64(l.Probability) * float64(rows[part])
+				}
+			}
+			type answer struct {
+				label     string
+				p         float32
+				predicted bool
+			}
+			var want, got []answer
+			for label, sum := range sums {
+				if p := float32(sum / 450); p > 0 {
+					want = append(want, answer{label, p, false})
+				}
+			}
+			slices.SortFunc(want, func(a, b answer) int {
+				return cmp.Or(cmp.Compare(b.p, a.p), cmp.Compare(a.label, b.label))
+			})
+			for j := range want {
+				a := &want[j]
+				least := single
+				if x, known := cut[a.label]; known && name == "tree" {
+					least = x
+				}
+				a.predicted = a.p >= least || keepTop && j == 0
+				if o.MinProbability > 0 {
+					a.predicted = float64(a.p) >= o.MinProbability
+				}
+			}
+			kept := want[:0:0]
+			for j, a := range want {
+				if (a.predicted || o.MinProbability == 0) && (j < o.Top || a.predicted && (o.Top == 0 || o.Set)) {
+					kept = append(kept, a)
+				}
+			}
+			found, err := g.Predict(t.Context(), q, &o)
+			dbtest.Must(t, err)
+			for _, l := range found.Labels {
+				if got = append(got, answer{l.Label, l.Probability, l.Predicted}); l.Score != l.Probability {
+					t.Fatalf("score %v", l)
+				}
+			}
+			if !slices.Equal(got, kept) {
+				t.Fatalf("%s %+v\ngot  %v\nwant %v", name, o, got, kept)
+			}
+		}
+		found, err := g.Predict(t.Context(), db.Query{Sparse: vector.Sparse{Index: []uint32{99}, Value: []float32{1}}},
+			&db.PredictOptions{Index: name})
+		if dbtest.Must(t, err); len(found.Labels) > 0 || !found.Stats.NoEvidence {
+			t.Fatalf("%s of nothing known: %+v", name, found)
+		}
+	}
+}
+
 // TestRefused: what does not add up over collections is an error.
 func TestRefused(t *testing.T) {
 	files, sources := open(t, 2, db.Schema{Sparse: true})
@@ -122,14 +238,19 @@ func TestRefused(t *testing.T) {
 		}
 		dbtest.Must(t, dbtest.Put(d, "c", rows...))
 		dbtest.Builds(t, d, "c", "tree", &index.LabelTree{})
-		dbtest.Builds(t, d, "c", "weighed", &index.LCIF{Weight: "tfidf", Folds: 2})
+		dbtest.Builds(t, d, "c", "given", &index.LCIF{
+			Weight: "tfidf", Params: &lcif.Params{K: 3, Thresholds: &labels.Thresholds{Single: 0.3}},
+		})
+		dbtest.Builds(t, d, "c", "sums", &index.LCIF{Weight: "none", Params: &lcif.Params{K: 3}})
 	}
 	g, err := group.Open(t.Context(), sources...)
 	dbtest.Must(t, err)
 	defer g.Release()
 	q := db.Query{Sparse: dbtest.RandomSparse(rng, 4, 20)}
 	for _, o := range []db.PredictOptions{
-		{Index: "tree"}, {Index: "weighed"}, {MinProbability: 0.5}, {Recall: 0.5}, {Explain: true},
+		{Index: "given"}, {Index: "sums", MinProbability: 0.5}, {Index: "sums", Recall: 0.5},
+		{Index: "sums", Explain: true}, {Index: "tree", Recall: 0.5}, {Index: "tree", Explain: true},
+		{Index: "tree", MinProbability: 2}, {Index: "tree", Frequent: true}, {Index: "tree", Params: &lcif.Params{}},
 	} {
 		if _, err := g.Predict(t.Context(), q, &o); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)

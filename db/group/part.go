@@ -27,6 +27,8 @@ type Part interface {
 	Model(ctx context.Context, index string) (Model, error)
 	Sums(ctx context.Context, index string, version uint64, features []Feature) ([]Sums, error)
 	Evidence(ctx context.Context, q db.Query, o *db.PredictOptions, ask *Ask) (Evidence, error)
+	// Predict predicts by a model alone (Model.Alone).
+	Predict(ctx context.Context, q db.Query, o *db.PredictOptions, ask *Ask) (db.Predictions, error)
 	// Rows returns the rows that have the keys, without the others.
 	Rows(ctx context.Context, keys [][]byte) ([]db.Row, error)
 	// Count and Labels are those of db.Collection.
@@ -89,6 +91,12 @@ func (l local) Evidence(
 	ctx context.Context, q db.Query, o *db.PredictOptions, ask *Ask,
 ) (Evidence, error) {
 	return grouped.FindEvidence(ctx, l.Collection, q, o, ask)
+}
+
+func (l local) Predict(
+	ctx context.Context, q db.Query, o *db.PredictOptions, ask *Ask,
+) (out db.Predictions, err error) {
+	return out, grouped.Predict(ctx, l.Collection, q, o, ask, &out)
 }
 
 func (l local) Rows(ctx context.Context, keys [][]byte) (rows []db.Row, err error) {

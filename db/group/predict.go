@@ -17,11 +17,13 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Predict predicts the labels of a query by label models of kind lcif that have the same name in all
-// parts, as one model of all their rows with the parameters of the first part's does: neighbors are the
-// nearest of all parts, and sums, which are integers, are added. Probabilities are those of one model,
-// so there are none: MinProbability and Recall are refused, and labels are chosen by thresholds, as
-// with db.PredictOptions.Params.
+// Predict predicts the labels of a query by label models that have the same name in all parts. Those of
+// kind lcif with weight none predict as one model of all their rows with the parameters of the first
+// part's does: neighbors are the nearest of all parts, and sums, which are integers, are added.
+// Probabilities are those of one model, so there are none: MinProbability is refused, and labels are
+// chosen by thresholds, as with db.PredictOptions.Params. Other models predict each by itself, and the
+// probability of a label, which is its score as well, is the mean of theirs, weighed by the rows of the
+// parts; labels are chosen by the thresholds of the first part that has the label.
 func (g *Group) Predict(
 	ctx context.Context, q db.Query, o *db.PredictOptions,
 ) (out db.Predictions, err error) {
@@ -31,13 +33,20 @@ func (g *Group) Predict(
 	if g.only != nil {
 		return g.only.Predict(ctx, q, o)
 	}
-	if o.MinProbability != 0 || o.Recall != 0 || o.Explain || o.Frequent {
-		return out, fmt.Errorf("%w: a prediction over %d collections has no probabilities, reasons and frequent "+
-			"labels", fail.Option, len(g.parts))
-	}
 	m, err := g.open(ctx, o.Index, false)
 	if err != nil {
 		return out, err
+	}
+	if m.alone {
+		ask, err := g.resolve(ctx, q)
+		if err != nil {
+			return out, err
+		}
+		return g.mean(ctx, m, ask, o)
+	}
+	if o.MinProbability != 0 || o.Recall != 0 || o.Explain || o.Frequent {
+		return out, fmt.Errorf("%w: a prediction by models of kind lcif with weight none over %d collections has no "+
+			"probabilities, reasons and frequent labels", fail.Option, len(g.parts))
 	}
 	p := prediction{models: m, params: m.params, limits: m.limits, evidence: make([]Evidence, len(g.parts))}
 	if o.Params != nil {

@@ -66,14 +66,17 @@ var (
 	CountTerms func(ctx context.Context, of, query any, ask *Ask) (Terms, error)
 )
 
-// Model is what predictions by several label models of kind lcif need to know of one: its parameters,
-// whose thresholds are in the order of Labels, and how many of its rows have each label. Models with
-// the same Version are equal, and have the same sums.
+// Model is what predictions by several label models need to know of one: its parameters, whose
+// thresholds are in the order of Labels, and how many of its rows have each label. Models with the
+// same Version are equal, and have the same sums.
 type Model struct {
 	Version uint64      `json:"version"`
 	Params  lcif.Params `json:"params"`
 	Labels  []string    `json:"labels,omitempty"`
 	Rows    []int       `json:"rows,omitempty"`
+	// Alone is set if what the model has learned does not add up with that of others: it predicts by
+	// itself. Its Params are the thresholds of probabilities, its Rows unknown.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // Evidence is what a label model says of a query, except for the sums of its features.
@@ -130,8 +133,10 @@ type Neighbor struct {
 
 // OpenModel returns the named label model of a db.Collection, FindEvidence what the model of the
 // *db.PredictOptions, of which Params are set, says of a db.Query, and FindSums what the named model
-// knows of features, none of those that it has not met, if it has the version. Package db sets them.
+// knows of features, none of those that it has not met, if it has the version. Predict sets the
+// *db.Predictions to those of a model by itself. Package db sets them.
 var (
+	Predict      func(ctx context.Context, of, query, options any, ask *Ask, out any) error
 	OpenModel    func(ctx context.Context, of any, name string) (Model, error)
 	FindEvidence func(ctx context.Context, of, query, options any, ask *Ask) (Evidence, error)
 	FindSums     func(

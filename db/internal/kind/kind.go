@@ -174,8 +174,8 @@ type LabelPredictor interface {
 // GroupPredictor is a label model that predicts together with models of other collections, see package
 // grouped.
 type GroupPredictor interface {
-	// InGroup describes the model. It returns fail.Option if its sums do not add up with those of others.
-	InGroup() (grouped.Model, error)
+	// InGroup describes the model, if its sums add up with those of others.
+	InGroup() (out grouped.Model, adds bool)
 	// Evidence returns what the model says of a query, without names of features. o has Params, Vector and Rows.
 	Evidence(ctx context.Context, x vector.Sparse, o *LabelAsk) (grouped.Evidence, error)
 	// Version is that of the model, Sums returns what it knows of a feature.

@@ -2,10 +2,8 @@ package lcifindex
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
-	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/grouped"
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
@@ -16,14 +14,12 @@ import (
 
 // InGroup implements kind.GroupPredictor. Only models that leave values as they are have sums that add
 // up with those of others: weights of features depend on all rows.
-func (m *labelModel) InGroup() (out grouped.Model, err error) {
+func (m *labelModel) InGroup() (out grouped.Model, adds bool) {
 	if m.idf != nil || m.scale != nil || m.view.Keep != nil {
-		return out, fmt.Errorf("%w: a label model of %q weighs or selects features by the rows of this collection "+
-			"alone, so that its sums do not add up with those of others: build it with weight none and all "+
-			"features to predict in several collections", fail.Option, m.st.Collection().Name)
+		return out, false
 	}
 	out = grouped.Model{Version: m.version, Params: m.params, Labels: m.Names()[:len(m.rowsOf)], Rows: m.rowsOf}
-	return out, nil
+	return out, true
 }
 
 var scratches = sync.Pool{New: func() any { return new(lcif.NeighborScratch) }}
