@@ -38,11 +38,6 @@ type Forest struct {
 	// natural classifier uses. Then only voting and lookup search, which need Members.
 	NoTables bool `flag:"no-tables"`
 	Members  bool `flag:"members"` // store the rows of each leaf, for voting and lookup
-	// Density, Candidates, Subsample and MinVotes are those of the learner (forest.Params).
-	Density    float64 `flag:"density" min:"0" max:"1"`
-	Candidates int     `flag:"candidates" min:"0"`
-	Subsample  int     `flag:"subsample" min:"0"`
-	MinVotes   int     `flag:"min-votes" min:"0"`
 	// NoTune omits the tuner; queries must then specify their parameters. With fewer than 10 rows,
 	// searches are exact scans until maintenance rebuilds the index.
 	NoTune bool `flag:"no-tune"`
@@ -85,8 +80,6 @@ func (o *Forest) Check(dim int) error {
 		return refuse("{TrainingQueries}: %d vectors (want at least 10)", len(o.TrainingQueries))
 	case dim > 0 && o.Coordinates > dim:
 		return refuse("{Coordinates} %d (want at most %d, the dimension of the collection)", o.Coordinates, dim)
-	case dim > 0 && o.Candidates > dim:
-		return refuse("{Candidates} %d (want at most %d, the dimension of the collection)", o.Candidates, dim)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func TestCheck(t *testing.T) {
 	})
 	// JSON has no such numbers.
 	for _, o := range []Options{
-		&Forest{Density: math.NaN()}, &Forest{LeafNeighbors: math.MaxInt},
+		&LCIF{VectorWeight: math.NaN()}, &Forest{LeafNeighbors: math.MaxInt},
 	} {
 		if err := o.Check(4); !errors.Is(err, fail.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)

@@ -28,7 +28,6 @@ type Trees struct {
 	TuneRows   int    `json:",omitempty" flag:"tune-rows" min:"0"`
 	Weight     string `flag:"weight" enum:"none,tfidf"`      // of values, "none" when empty; see LCIF
 	AllowEmpty bool   `json:",omitempty" flag:"allow-empty"` // an AT may predict no label, else the best one
-	Raw        bool   `flag:"raw"`                           // sparse rows keep their length
 	Seed       uint64 `json:",omitempty" flag:"seed"`        // if Params.Seed is 0; equal seeds, equal trees
 }
 

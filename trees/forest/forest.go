@@ -60,8 +60,6 @@ type Params struct {
 	// Natural stores the leaf label-proportion tables (equation 4); it is the
 	// default if both are false.
 	Natural bool
-	// MinVotes leaves out labels with fewer votes in a leaf; 1 keeps all.
-	MinVotes int
 	// Corpus is the corpus in the trees' coordinates if the training points are a
 	// separate query set; only Members needs it.
 	Corpus labels.Rows `json:"-"`

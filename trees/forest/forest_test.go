@@ -251,11 +251,6 @@ func checkLeaf(t rapid.TB, f *Forest, tree, leaf int, points []uint32, lab *labe
 			votes[j]++
 		}
 	}
-	for j, v := range votes {
-		if int(v) < f.MinVotes {
-			delete(votes, j)
-		}
-	}
 	b := f.Leaf(tree, leaf)
 	got := map[uint32]uint32{}
 	for _, e := range entries(t, b, true) {
@@ -358,7 +353,6 @@ func TestTablesProperty(t *testing.T) {
 			Depth:      rapid.IntRange(1, 7).Draw(t, "depth"),
 			Seed:       rapid.Uint64().Draw(t, "seed"),
 			LabelsK:    rapid.IntRange(0, k+1).Draw(t, "labels"),
-			MinVotes:   rapid.IntRange(0, 3).Draw(t, "votes"),
 			Subsample:  rapid.IntRange(0, 120).Draw(t, "subsample"),
 			Candidates: rapid.IntRange(0, d+1).Draw(t, "candidates"),
 			Members:    rapid.Bool().Draw(t, "members"),

@@ -55,7 +55,6 @@ func (p Params) resolve(n, dim int, lab *labels.Neighbors) (Params, error) {
 		}
 	}
 	p.Subsample = min(max(2, p.Subsample), n)
-	p.MinVotes = max(1, p.MinVotes)
 	return p, nil
 }
 
@@ -244,7 +243,7 @@ func (f *Forest) labelTables(
 		for _, i := range points {
 			v.add(lab.Row(int(i))[:f.LabelsK])
 		}
-		ids, counts = v.drain(f.MinVotes, ids[:0], counts[:0])
+		ids, counts = v.drain(ids[:0], counts[:0])
 		w.addTable(uint32(len(points)), ids, counts)
 	}
 }

@@ -129,9 +129,8 @@ func (v *voteCounter) add(labels []uint32) {
 	}
 }
 
-// drain appends the labels with at least minVotes votes, ascending, and their counts,
-// and empties the counter.
-func (v *voteCounter) drain(minVotes int, labels, counts []uint32) ([]uint32, []uint32) {
+// drain appends the labels with votes, ascending, and their counts, and empties the counter.
+func (v *voteCounter) drain(labels, counts []uint32) ([]uint32, []uint32) {
 	for i, block := range v.blocks {
 		v.blocks[i] = 0
 		for ; block != 0; block &= block - 1 {
@@ -140,10 +139,8 @@ func (v *voteCounter) drain(minVotes int, labels, counts []uint32) ([]uint32, []
 			v.some[at] = 0
 			for ; word != 0; word &= word - 1 {
 				l := uint32(at*64 + bits.TrailingZeros64(word))
-				if c := v.counts[l]; int(c) >= minVotes {
-					labels = append(labels, l)
-					counts = append(counts, c)
-				}
+				labels = append(labels, l)
+				counts = append(counts, v.counts[l])
 				v.counts[l] = 0
 			}
 		}

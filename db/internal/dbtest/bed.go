@@ -278,5 +278,5 @@ var ForestOptions = []index.Forest{
 	{NoSketches: true},
 	{Members: true, NoTables: true, SketchBytes: 64},
 	{ListNeighbors: 30, Members: true, LeafNeighbors: 20},
-	{MinVotes: 2, Depth: 5, NoLists: true},
+	{Depth: 5, NoLists: true},
 }

@@ -184,9 +184,7 @@ func (l *learned) growForest(ctx context.Context, t *training, o options, at []i
 	}
 	params := forest.Params{
 		Kind: forest.Kind(o.Learner), Trees: o.Trees, Depth: o.Depth, LabelsK: min(o.LeafNeighbors, lab.K),
-		Seed:    o.Seed,
-		Density: o.Density, Candidates: o.Candidates, Subsample: o.Subsample,
-		Members: o.Members, Natural: !o.NoTables, MinVotes: o.MinVotes,
+		Seed: o.Seed, Members: o.Members, Natural: !o.NoTables,
 	}
 	err = timer.Run(stage, func(report func(int, int)) error {
 		if o.Members {

@@ -85,7 +85,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	l := &learned{given: job.Given.(*index.Trees), opts: o, kind: budget.Kind(o.Kind), member: job.Data != nil}
 	var data *labelled.Rows
 	err := job.Latest(func(st kind.Source) error {
-		l.unit = st.Collection().Sparse && !o.Raw
+		l.unit = st.Collection().Sparse
 		if o.Weight != "" && o.Weight != labelled.WeightNone {
 			if err := labelled.CheckSpreadOf(ctx, st); err != nil {
 				return err
