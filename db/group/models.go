@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -103,9 +104,17 @@ func (s *Models) of(found []Model) (m *models, err error) {
 }
 
 func newModels(found []Model) (_ *models, err error) {
+	first := slices.IndexFunc(found, func(x Model) bool { return x.Version > 0 })
+	if first < 0 {
+		return nil, fmt.Errorf("%w: no label model in %d collections without rows", db.ErrNotFound, len(found))
+	}
 	m := &models{numbers: make([][]uint32, len(found)), columns: map[string]*column{}}
 	for i := range found {
 		x := &found[i]
+		if x.Version > 0 && x.Alone != found[first].Alone {
+			return nil, fmt.Errorf("%w: only some of the %d label models are of kind lcif with weight none: build "+
+				"the same kind in all collections", fail.Kind, len(found))
+		}
 		if x.Alone {
 			m.alone, x.Rows = true, make([]int, len(x.Labels))
 		}
@@ -117,10 +126,6 @@ func newModels(found []Model) (_ *models, err error) {
 	slices.Sort(m.labels)
 	m.labels = slices.Compact(m.labels)
 	m.rows = make([]uint32, len(m.labels))
-	first := slices.IndexFunc(found, func(x Model) bool { return x.Version > 0 })
-	if first < 0 {
-		return nil, fmt.Errorf("%w: no label model in %d collections without rows", db.ErrNotFound, len(found))
-	}
 	m.params = found[first].Params
 	if t := m.params.Thresholds; t != nil && t.PerLabel != nil {
 		m.limits = slices.Repeat([]float64{t.Single}, len(m.labels))
