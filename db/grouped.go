@@ -98,7 +98,8 @@ func groupModel(x *state.Index) (out grouped.Model, err error) {
 	}
 	c := x.Manifest.Info.Calibration
 	if c == nil || c.OwnSets {
-		return out, fmt.Errorf("%w: label model %q predicts in several collections by probabilities, which it does "+
+		return out, fmt.Errorf("%w: label model %q predicts in several collections by probabilities, "+
+			"which it does "+
 			"not have or does not choose labels by: a build makes them from %d rows or more with labels, without "+
 			"given thresholds (models of kind lcif with weight none and all features need none)",
 			fail.Option, x.Manifest.Info.Name, labels.LeastCalibrationRows)

@@ -124,7 +124,8 @@ func (c Collection) PredictBatch(
 	return out, err
 }
 
-// predictLabels predicts the labels of the query of ask. rows holds the rows that may be neighbors, nil for all.
+// predictLabels predicts the labels of the query of ask. rows holds the rows that may be neighbors, nil
+// for all.
 func predictLabels(
 	ctx context.Context, st *state.Collection, ask rowAsk, o *PredictOptions, rows *roaring.Bitmap,
 ) (out Predictions, err error) {

@@ -16,10 +16,12 @@ const meanLabels = 64
 
 // mean predicts by models of which each predicts by itself. The probability of a label is the mean of those
 // of the parts that know something of the query, weighed by their rows.
-func (g *Group) mean(ctx context.Context, m *models, q query, o *db.PredictOptions) (out db.Predictions, err error) {
+func (g *Group) mean(
+	ctx context.Context, m *models, q query, o *db.PredictOptions,
+) (out db.Predictions, err error) {
 	if o.Recall != 0 || o.Params != nil || o.Explain || o.Frequent {
-		return out, fmt.Errorf("%w: a prediction over %d collections is a mean of their predictions, without recall, "+
-			"parameters, reasons and frequent labels", fail.Option, len(g.parts))
+		return out, fmt.Errorf("%w: a prediction over %d collections is a mean of their predictions, "+
+			"without recall, parameters, reasons and frequent labels", fail.Option, len(g.parts))
 	}
 	if !(o.MinProbability >= 0 && o.MinProbability <= 1) {
 		return out, fmt.Errorf("%w: a probability of %g: want 0 to 1", fail.Option, o.MinProbability)

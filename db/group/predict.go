@@ -45,8 +45,8 @@ func (g *Group) Predict(
 		return g.mean(ctx, m, ask, o)
 	}
 	if o.MinProbability != 0 || o.Recall != 0 || o.Explain || o.Frequent {
-		return out, fmt.Errorf("%w: a prediction by models of kind lcif with weight none over %d collections has no "+
-			"probabilities, reasons and frequent labels", fail.Option, len(g.parts))
+		return out, fmt.Errorf("%w: a prediction by models of kind lcif with weight none over %d "+
+			"collections has no probabilities, reasons and frequent labels", fail.Option, len(g.parts))
 	}
 	p := prediction{models: m, params: m.params, limits: m.limits, evidence: make([]Evidence, len(g.parts))}
 	if o.Params != nil {
