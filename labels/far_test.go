@@ -120,7 +120,7 @@ func TestReachErrors(t *testing.T) {
 
 // Groups of equal rows, larger than the lists, are reached, and lead to other rows.
 func TestReachEqualRows(t *testing.T) {
-	const k, m, groups, size = 24, 24, 40, 50
+	const k, m, groups, size = 24, 24, 16, 50
 	rng := rand.New(rand.NewPCG(3, 4))
 	var rows vectors
 	for range groups {

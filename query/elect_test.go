@@ -132,6 +132,10 @@ var tiedKinds = []forest.Kind{forest.RP, forest.KD, forest.KDChrono, forest.PCAT
 // Where values tie, leaves differ in size.
 // Proportions are over the points of each, and every estimate is a probability.
 func TestCandidateSetsOfTiedRows(t *testing.T) {
+	n := 6
+	if testing.Short() {
+		n = 1
+	}
 	taus := []float64{0.01, 0.02, 0.05, 1.0 / 16, 0.1, 0.125, 0.2, 0.3, 0.5, 1}
 	for _, levels := range []int{3, 6} {
 		for _, kind := range tiedKinds {
@@ -140,7 +144,7 @@ func TestCandidateSetsOfTiedRows(t *testing.T) {
 			if c.largest < 2*c.smallest {
 				t.Errorf("%s: leaves of %d to %d points show nothing", what, c.smallest, c.largest)
 			}
-			queries := skewed(6, c.rows.d, levels, 77)
+			queries := skewed(n, c.rows.d, levels, 77)
 			for qi := range queries.n {
 				q := queries.row(qi)
 				s := structureOf(c.v.Forest, c.rows, q)
@@ -182,10 +186,14 @@ func checkEstimates(t *testing.T, v *View, q []float32, eta map[uint32]float64) 
 // The leaves that priority search visits in a tree are one element of its
 // partition (footnote 3).
 func TestExtraLeavesArePooled(t *testing.T) {
+	n := 5
+	if testing.Short() {
+		n = 1
+	}
 	for _, kind := range tiedKinds {
 		c := newTied(t, kind, 6)
 		f := c.v.Forest
-		queries := skewed(5, c.rows.d, 6, 78)
+		queries := skewed(n, c.rows.d, 6, 78)
 		for qi := range queries.n {
 			q := queries.row(qi)
 			for _, extra := range []int{1, 5, 40} {

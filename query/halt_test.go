@@ -62,6 +62,9 @@ func longSearches(n int) map[string]Params {
 // scored in a stage; three stages may follow each other without a look. The
 // context ends at every look in turn.
 func TestHaltBound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("cuts searches at each of their looks, one after the other")
+	}
 	for _, c := range []struct{ n, d, most int }{{3000, 4, 3 * mostRows}, {700, 1000, 3 * 16}} {
 		v, m := deep(t, c.n, c.d)
 		for name, p := range longSearches(c.n) {
