@@ -104,7 +104,7 @@ func groupModel(x *state.Index) (out grouped.Model, err error) {
 			"given thresholds (models of kind lcif with weight none and all features need none)",
 			fail.Option, x.Manifest.Info.Name, labels.LeastCalibrationRows)
 	}
-	out = grouped.Model{Params: lcif.Params{Thresholds: c.Thresholds()}, Alone: true}
+	out = grouped.Model{Params: lcif.Params{Thresholds: c.Thresholds()}, Alone: true, Learned: x.Manifest.Info.Rows}
 	out.Labels = x.Opened.(kind.LabelPredictor).Names()[:len(c.LabelCuts)]
 	h := fnv.New64a()
 	if err := json.NewEncoder(h).Encode(out); err != nil {

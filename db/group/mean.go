@@ -15,7 +15,8 @@ import (
 const meanLabels = 64
 
 // mean predicts by models of which each predicts by itself. The probability of a label is the mean of those
-// of the parts that know something of the query, weighed by their rows.
+// of the parts that know something of the query, weighed by the rows that their models have learned from. Labels
+// are in the order of their probabilities, also if a model is for psp@5.
 func (g *Group) mean(
 	ctx context.Context, m *models, q query, o *db.PredictOptions,
 ) (out db.Predictions, err error) {
@@ -37,21 +38,21 @@ func (g *Group) mean(
 	if err != nil {
 		return out, err
 	}
-	sums, rows := map[string]float64{}, 0.
+	sums, rows, noVector := map[string]float64{}, 0., false
 	for i := range answers {
 		a := &answers[i]
 		out.Stats.Decisions += a.Stats.Decisions
-		out.Stats.NoVector = out.Stats.NoVector || a.Stats.NoVector
+		noVector = noVector || a.Stats.NoVector
 		if m.versions[i] == 0 || a.Stats.NoEvidence {
 			continue
 		}
-		weight := float64(g.infos[i].Live)
+		weight := float64(m.learned[i])
 		rows += weight
 		for _, l := range a.Labels {
 			sums[l.Label] += weight * float64(l.Probability)
 		}
 	}
-	out.Stats.NoEvidence = rows == 0
+	out.Stats.NoEvidence, out.Stats.NoVector = rows == 0, rows == 0 && noVector
 	out.Stats.Unknown = unknown(len(answers), func(i int) ([]string, bool) {
 		return answers[i].Stats.Unknown, m.versions[i] > 0
 	})

@@ -33,6 +33,7 @@ func (g *Group) Share(m *Models) { g.models = m }
 type models struct {
 	versions []uint64       // of each part, 0 for none
 	alone    bool           // each predicts by itself
+	learned  []int          // rows of each part, then
 	params   lcif.Params    // of the first one
 	labels   []string       // of all, ascending
 	rows     []uint32       // with each label, in the segments of all models
@@ -111,6 +112,7 @@ func newModels(found []Model) (_ *models, err error) {
 	m := &models{numbers: make([][]uint32, len(found)), columns: map[string]*column{}}
 	for i := range found {
 		x := &found[i]
+		m.learned = append(m.learned, x.Learned)
 		if x.Version > 0 && x.Alone != found[first].Alone {
 			return nil, fmt.Errorf("%w: only some of the %d label models are of kind lcif with weight none: build "+
 				"the same kind in all collections", fail.Kind, len(found))

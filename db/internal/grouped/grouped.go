@@ -75,8 +75,10 @@ type Model struct {
 	Labels  []string    `json:"labels,omitempty"`
 	Rows    []int       `json:"rows,omitempty"`
 	// Alone is set if what the model has learned does not add up with that of others: it predicts by
-	// itself. Its Params are the thresholds of probabilities, its Rows unknown.
-	Alone bool `json:"alone,omitempty"`
+	// itself. Its Params are the thresholds of probabilities, its Rows unknown, and Learned the number of
+	// rows that it has learned from.
+	Alone   bool `json:"alone,omitempty"`
+	Learned int  `json:"learned,omitempty"`
 }
 
 // Evidence is what a label model says of a query, except for the sums of its features.
