@@ -51,7 +51,7 @@ type Calibration struct {
 // CalibrateOptions selects what sets a calibration predicts.
 type CalibrateOptions struct {
 	// Measure is what the cut is chosen by, larger being better; micro F1 if nil. ByLabel gives each label a
-	// cut of its own, for its own F1.
+	// cut of its own, for its own F1, unless a single one is better.
 	Measure func(r *Report) float64
 	ByLabel bool
 	// AllowEmpty allows sets without any label. OwnSets and Propensity are those of the calibration.
@@ -88,11 +88,8 @@ func Calibrate(truth *Matrix, scores *vector.CSR, rows []int, o CalibrateOptions
 	prob := c.byCurves(scores, rows)
 	c.fitBest(truth, prob)
 	c.adjustBest(scores, prob)
-	if err := c.chooseCut(truth, prob, o.Measure); err != nil {
+	if err := c.chooseCuts(truth, prob, o); err != nil {
 		return nil, err
-	}
-	if o.ByLabel {
-		c.LabelCuts = c.cutsByLabel(prob, truth.Labels())
 	}
 	eachBest(truth, prob, c.Top.Add)
 	var err error
@@ -255,24 +252,30 @@ func selectable(prob *vector.CSR) *vector.CSR {
 	return prob.Kept(func(row int, p float32) bool { return p == best[row] || p >= 1./cutSteps })
 }
 
-// chooseCut chooses the cut that is best on the held-out rows, the middle one of several in a row.
-func (c *Calibration) chooseCut(truth *Matrix, prob *vector.CSR, measure func(r *Report) float64) error {
-	prob = selectable(prob)
-	if measure == nil {
-		measure = func(r *Report) float64 { return r.Mulan.Micro.F1 }
+// chooseCuts chooses the cut that is best on the held-out rows, the middle one of several in a row, or the
+// cuts by label if they are better.
+func (c *Calibration) chooseCuts(truth *Matrix, prob *vector.CSR, o CalibrateOptions) error {
+	open := selectable(prob)
+	value := func(t *Thresholds) (float64, error) {
+		predicted, err := t.Predict(open)
+		if err != nil {
+			return 0, err
+		}
+		r, err := Evaluate(truth, predicted)
+		switch {
+		case err != nil:
+			return 0, err
+		case o.Measure == nil:
+			return r.Mulan.Micro.F1, nil
+		}
+		return o.Measure(r), nil
 	}
 	best, first, last := -1., 0, 0
 	for step := 1; step < cutSteps; step++ {
-		t := Thresholds{KeepTop: c.KeepTop, Single: float64(step) / cutSteps}
-		predicted, err := t.Predict(prob)
-		if err != nil {
+		m, err := value(&Thresholds{KeepTop: c.KeepTop, Single: float64(step) / cutSteps})
+		switch {
+		case err != nil:
 			return err
-		}
-		r, err := Evaluate(truth, predicted)
-		if err != nil {
-			return err
-		}
-		switch m := measure(r); {
 		case m > best:
 			best, first, last = m, step, step
 		case m == best && step == last+1:
@@ -280,7 +283,16 @@ func (c *Calibration) chooseCut(truth *Matrix, prob *vector.CSR, measure func(r 
 		}
 	}
 	c.Cut = float32(first+last) / (2 * cutSteps)
-	return nil
+	if !o.ByLabel {
+		return nil
+	}
+	c.LabelCuts = c.cutsByLabel(prob, truth.Labels())
+	m, err := value(c.Thresholds())
+	if m < best {
+		// Probabilities of labels that are not a row's best are too large where rows have one label.
+		c.LabelCuts = nil
+	}
+	return err
 }
 
 // cutsByLabel returns the cut of each label with the largest expected F1 by its probabilities, which is

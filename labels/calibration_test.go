@@ -385,3 +385,56 @@ func TestHostileCalibrations(t *testing.T) {
 		}
 	}
 }
+
+// TestChosenCuts: the cuts are at least as good on the held-out rows as any single one, also where each row has one
+// label and several are likely, for which cuts by label are too low.
+func TestChosenCuts(t *testing.T) {
+	const n, count = 600, 5
+	rng := rand.New(rand.NewPCG(1, 2))
+	scores := &vector.CSR{Ptr: []uint64{0}, Cols: count}
+	var sets [][]uint32
+	for range n {
+		right := uint32(rng.IntN(count))
+		sets = append(sets, []uint32{right})
+		for l := range uint32(count) {
+			v := 0.1 * rng.Float32()
+			switch l {
+			case right:
+				v += 0.75
+			case (right + 1) % count:
+				v += 0.7
+			}
+			scores.Index, scores.Value = append(scores.Index, l), append(scores.Value, v)
+		}
+		scores.Ptr = append(scores.Ptr, uint64(len(scores.Index)))
+	}
+	truth, err := FromSets(sets, count)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := slices.Repeat([]int{n / count}, count)
+	o := CalibrateOptions{Measure: func(r *Report) float64 { return r.Zero.Macro.F1 }, ByLabel: true}
+	c, err := Calibrate(truth, scores, rows, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prob := c.Probabilities(scores, rows)
+	value := func(x *Thresholds) float64 {
+		predicted, err := x.Predict(prob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Evaluate(truth, predicted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Zero.Macro.F1
+	}
+	chosen := value(c.Thresholds())
+	for step := range 100 {
+		x := &Thresholds{KeepTop: true, Single: float64(step) / 100}
+		if v := value(x); v > chosen+0.005 {
+			t.Fatalf("macro F1 %.3f, by a cut of %.2f %.3f (%v)", chosen, x.Single, v, c.LabelCuts)
+		}
+	}
+}
