@@ -3,14 +3,16 @@ package node
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"time"
 
+	"github.com/anndb/anndb/cluster/shardlog"
 	"github.com/anndb/anndb/db"
 )
 
 // part makes the file of a part of a split: a copy of the parent's, without the rows of the other part. It
-// leaves processors to requests: the parts of a node are made one after the other.
+// leaves processors to requests: the parts of a node are made one after the other, slowly.
 func (r *replica) part(ctx context.Context, d *duty) error {
 	r.n.splitting.Lock()
 	defer r.n.splitting.Unlock()
@@ -27,21 +29,44 @@ func (r *replica) part(ctx context.Context, d *duty) error {
 		if err != nil {
 			return err
 		}
-		_, err = o.file.Backup(ctx, w)
+		slow := &pacer{ctx: ctx, w: w, began: time.Now()}
+		_, err = o.file.Backup(ctx, slow)
 		if err := errors.Join(err, w.Sync(), w.Close()); err != nil {
 			return err
 		}
 		return r.edit(ctx, path, func(file *db.DB) error {
-			if err := keepOnly(ctx, file, d.shard.Owns); err != nil {
+			if err := keepOnly(ctx, file, d.shard.Owns, slow); err != nil {
 				return err
 			}
 			// Reads need not skip the rows of the other part then, of which each decodes the set after a write.
-			if err := file.Compact(ctx, &db.CompactOptions{Run: db.Run{Workers: 1}}); err != nil {
+			one := db.Run{Workers: 1, Progress: func(string, int, int) { slow.pause() }}
+			if err := file.Compact(ctx, &db.CompactOptions{Run: one}); err != nil {
 				r.logger.Warn("compact", "error", err) // as on Windows
 			}
 			return nil
 		})
 	})
+}
+
+// pacer pauses for four times as long as it has worked, but not for long, since work takes long on busy machines.
+type pacer struct {
+	ctx   context.Context
+	w     io.Writer
+	began time.Time
+}
+
+func (p *pacer) pause() {
+	worked := time.Since(p.began)
+	if worked < time.Millisecond {
+		return
+	}
+	_ = shardlog.Pause(p.ctx, min(4*worked, 20*time.Millisecond)) // the work sees the end of ctx
+	p.began = time.Now()
+}
+
+func (p *pacer) Write(b []byte) (int, error) {
+	p.pause()
+	return p.w.Write(b)
 }
 
 // rest waits after a commit of a part of a split, which nobody reads yet, so that it commits many messages at
@@ -61,7 +86,7 @@ func (r *replica) rest(ctx context.Context) {
 const partWait = 50 * time.Millisecond
 
 // keepOnly deletes the rows whose keys do not pass.
-func keepOnly(ctx context.Context, file *db.DB, pass func(key []byte) bool) error {
+func keepOnly(ctx context.Context, file *db.DB, pass func(key []byte) bool, slow *pacer) error {
 	list, err := file.Collections()
 	if err != nil {
 		return err
@@ -97,10 +122,11 @@ func keepOnly(ctx context.Context, file *db.DB, pass func(key []byte) bool) erro
 			if err != nil {
 				return err
 			}
+			slow.pause()
 		}
 	}
 	return nil
 }
 
 // deleteRows is how many rows are deleted in a transaction.
-const deleteRows = 4096
+const deleteRows = 512
