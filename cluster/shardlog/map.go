@@ -138,6 +138,20 @@ func (m *Map) check() error {
 	return nil
 }
 
+// leases returns the store of what nodes say about themselves, and makes it if it is not there. It is in memory,
+// since servers (2.15.2) that lose power can fail for ever to elect a leader of a stream in files whose first
+// messages expire; a single server that ends loses it.
+func (c *Cluster) leases(ctx context.Context) (jetstream.KeyValue, error) {
+	o := jetstream.KeyValueConfig{
+		Bucket: c.store("_nodes"), TTL: Lease, Replicas: c.copies(), Storage: jetstream.MemoryStorage,
+	}
+	s, err := c.js.KeyValue(ctx, o.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+		s, err = c.js.CreateOrUpdateKeyValue(ctx, o)
+	}
+	return s, err
+}
+
 // mapKey is the key of the map.
 const mapKey = "map"
 
@@ -152,14 +166,9 @@ func (c *Cluster) Create(ctx context.Context, shards []Shard) (m Map, err error)
 	}
 	n := c.copies()
 	keep := jetstream.KeyValueConfig{Bucket: c.store(""), History: 5, Replicas: n}
-	// In memory, since servers (2.15.2) that lose power can fail for ever to elect a leader of a stream in files
-	// whose first messages expire.
-	leases := jetstream.KeyValueConfig{
-		Bucket: c.store("_nodes"), TTL: Lease, Replicas: n, Storage: jetstream.MemoryStorage,
-	}
 	_, err = c.js.CreateOrUpdateKeyValue(ctx, keep)
 	if err == nil {
-		_, err = c.js.CreateOrUpdateKeyValue(ctx, leases)
+		_, err = c.leases(ctx)
 	}
 	if err == nil {
 		_, err = c.objects(ctx)
@@ -374,6 +383,9 @@ func (c *Cluster) Announce(ctx context.Context, n *NodeInfo) error {
 		return err
 	}
 	_, err = ask(ctx, func(ctx context.Context) (uint64, error) { return st.nodes.Put(ctx, "node."+n.ID, body) })
+	if err != nil {
+		c.found.Store(nil) // the next call makes a store that is lost
+	}
 	return failure(err, "announce node "+n.ID)
 }
 
@@ -387,6 +399,7 @@ func (c *Cluster) nodes(ctx context.Context) ([]NodeInfo, error) {
 	}
 	w, err := st.nodes.WatchAll(ctx, jetstream.IgnoreDeletes())
 	if err != nil {
+		c.found.Store(nil)
 		return nil, failure(err, "list the nodes")
 	}
 	defer func() { _ = w.Stop() }()

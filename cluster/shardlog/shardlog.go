@@ -181,7 +181,7 @@ func (c *Cluster) stores(ctx context.Context) (*stores, error) {
 	s := &stores{}
 	var err error
 	if s.maps, err = c.js.KeyValue(ctx, c.store("")); err == nil {
-		s.nodes, err = c.js.KeyValue(ctx, c.store("_nodes"))
+		s.nodes, err = c.leases(ctx)
 	}
 	switch {
 	case errors.Is(err, jetstream.ErrBucketNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
