@@ -13,7 +13,6 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/state"
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -104,7 +103,8 @@ func groupModel(x *state.Index) (out grouped.Model, err error) {
 			"given thresholds (models of kind lcif with weight none and all features need none)",
 			fail.Option, x.Manifest.Info.Name, labels.LeastCalibrationRows)
 	}
-	out = grouped.Model{Params: lcif.Params{Thresholds: c.Thresholds()}, Alone: true, Learned: x.Manifest.Info.Rows}
+	out = grouped.Model{Alone: true, Learned: x.Manifest.Info.Rows}
+	out.Params.Thresholds = c.Thresholds()
 	out.Labels = x.Opened.(kind.LabelPredictor).Names()[:len(c.LabelCuts)]
 	h := fnv.New64a()
 	if err := json.NewEncoder(h).Encode(out); err != nil {

@@ -48,7 +48,8 @@ func (r *replica) part(ctx context.Context, d *duty) error {
 	})
 }
 
-// pacer pauses for four times as long as it has worked, but not for long, since work takes long on busy machines.
+// pacer pauses for four times as long as it has worked, but not for long: work takes long on busy
+// machines.
 type pacer struct {
 	ctx   context.Context
 	w     io.Writer

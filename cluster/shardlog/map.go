@@ -138,9 +138,9 @@ func (m *Map) check() error {
 	return nil
 }
 
-// leases returns the store of what nodes say about themselves, and makes it if it is not there. It is in memory,
-// since servers (2.15.2) that lose power can fail for ever to elect a leader of a stream in files whose first
-// messages expire; a single server that ends loses it.
+// leases returns the store of what nodes say about themselves, and makes it if it is not there. It is
+// in memory, since servers (2.15.2) that lose power can fail for ever to elect a leader of a stream in
+// files whose first messages expire; a single server that ends loses it.
 func (c *Cluster) leases(ctx context.Context) (jetstream.KeyValue, error) {
 	o := jetstream.KeyValueConfig{
 		Bucket: c.store("_nodes"), TTL: Lease, Replicas: c.copies(), Storage: jetstream.MemoryStorage,

@@ -14,9 +14,9 @@ import (
 // count as zero.
 const meanLabels = 64
 
-// mean predicts by models of which each predicts by itself. The probability of a label is the mean of those
-// of the parts that know something of the query, weighed by the rows that their models have learned from. Labels
-// are in the order of their probabilities, also if a model is for psp@5.
+// mean predicts by models of which each predicts by itself. The probability of a label is the mean of
+// those of the parts that know something of the query, weighed by the rows that their models have
+// learned from. Labels are in the order of their probabilities, also if a model is for psp@5.
 func (g *Group) mean(
 	ctx context.Context, m *models, q query, o *db.PredictOptions,
 ) (out db.Predictions, err error) {

@@ -120,7 +120,8 @@ func TestMeans(t *testing.T) {
 	files, sources := open(t, 3, db.Schema{Sparse: true})
 	rng := rand.New(rand.NewPCG(1, 2))
 	models := map[string]index.Options{
-		"tree": &index.LabelTree{Objective: lcif.MacroF1}, "neighbors": &index.LCIF{Objective: lcif.MicroF1, Folds: 2},
+		"tree":      &index.LabelTree{Objective: lcif.MacroF1},
+		"neighbors": &index.LCIF{Objective: lcif.MicroF1, Folds: 2},
 	}
 	rows := []int{150, 100, 200}
 	draw := func(label int) db.Query {
@@ -218,8 +219,8 @@ func TestMeans(t *testing.T) {
 				t.Fatalf("%s %+v\ngot  %v\nwant %v", name, o, got, kept)
 			}
 		}
-		found, err := g.Predict(t.Context(), db.Query{Sparse: vector.Sparse{Index: []uint32{99}, Value: []float32{1}}},
-			&db.PredictOptions{Index: name})
+		stranger := db.Query{Sparse: vector.Sparse{Index: []uint32{99}, Value: []float32{1}}}
+		found, err := g.Predict(t.Context(), stranger, &db.PredictOptions{Index: name})
 		if dbtest.Must(t, err); len(found.Labels) > 0 || !found.Stats.NoEvidence {
 			t.Fatalf("%s of nothing known: %+v", name, found)
 		}
@@ -250,7 +251,8 @@ func TestRefused(t *testing.T) {
 	for _, o := range []db.PredictOptions{
 		{Index: "given"}, {Index: "sums", MinProbability: 0.5}, {Index: "sums", Recall: 0.5},
 		{Index: "sums", Explain: true}, {Index: "tree", Recall: 0.5}, {Index: "tree", Explain: true},
-		{Index: "tree", MinProbability: 2}, {Index: "tree", Frequent: true}, {Index: "tree", Params: &lcif.Params{}},
+		{Index: "tree", MinProbability: 2}, {Index: "tree", Frequent: true},
+		{Index: "tree", Params: &lcif.Params{}},
 	} {
 		if _, err := g.Predict(t.Context(), q, &o); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
