@@ -129,18 +129,12 @@ func TestMeans(t *testing.T) {
 		x.Index, x.Value = append(x.Index, uint32(40+label)), append(x.Value, 1)
 		return db.Query{Sparse: x}
 	}
-	names := make([][]string, len(files)) // of the labels, as they are numbered
 	for i, d := range files {
 		var list []db.Row
 		for j := range rows[i] {
 			label := rng.IntN(5 + i) // the first part does not have all labels
 			list = append(list, db.Row{Key: fmt.Append(nil, i, " ", j), Sparse: draw(label).Sparse,
 				Labels: []string{fmt.Sprint("label", label), fmt.Sprint("other", rng.IntN(3))}})
-			for _, l := range list[j].Labels {
-				if !slices.Contains(names[i], l) {
-					names[i] = append(names[i], l)
-				}
-			}
 		}
 		dbtest.Must(t, dbtest.Put(d, "c", list...))
 		for name, o := range models {
@@ -151,18 +145,11 @@ func TestMeans(t *testing.T) {
 	dbtest.Must(t, err)
 	defer g.Release()
 	for name := range models {
-		cut := map[string]float32{}
-		single, keepTop := float32(0), false
-		for i, d := range slices.Backward(files) {
-			info, err := d.Collection("c").Index(name)
-			dbtest.Must(t, err)
-			c := info.Calibration
-			for l, label := range names[i] {
-				cut[label] = c.CutOf(uint32(l))
-			}
-			if single, keepTop = c.Cut, c.KeepTop; name == "tree" == (c.LabelCuts == nil) {
-				t.Fatalf("part %d of %s has cuts %v", i, name, c.LabelCuts)
-			}
+		info, err := files[0].Collection("c").Index(name)
+		dbtest.Must(t, err)
+		c := info.Calibration
+		if c.LabelCuts != nil {
+			t.Fatalf("%s has cuts by label, which TestCutsOfLabels is for", name)
 		}
 		for i := range 30 {
 			q, o := draw(rng.IntN(8)), db.PredictOptions{Index: name, Top: []int{0, 2, 2}[i%3], Set: i%3 == 2}
@@ -193,11 +180,7 @@ func TestMeans(t *testing.T) {
 			})
 			for j := range want {
 				a := &want[j]
-				least := single
-				if x, known := cut[a.label]; known && name == "tree" {
-					least = x
-				}
-				a.predicted = a.p >= least || keepTop && j == 0
+				a.predicted = a.p >= c.Cut || c.KeepTop && j == 0
 				if o.MinProbability > 0 {
 					a.predicted = float64(a.p) >= o.MinProbability
 				}
