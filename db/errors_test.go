@@ -233,7 +233,8 @@ func TestMisuseOfBuilds(t *testing.T) {
 		{"name with a return", in("c", "main\rx", nil), db.ErrInvalid, []string{"control"}},
 		{"long name", in("c", strings.Repeat("n", 256), nil), db.ErrInvalid, nil},
 		{"options", with(&index.Forest{Trees: -1}), db.ErrInvalid, []string{"Trees -1"}}, // db/index tests them all
-		{"options that do not suit the rows", with(&index.Forest{Coordinates: 7}), db.ErrInvalid, []string{"7", "4", `"c"`}},
+		{"options that do not suit the rows", with(&index.Forest{Coordinates: 7}), db.ErrInvalid,
+			[]string{"7", "4", `"c"`}},
 		{"forest of sparse rows", in("s", "x", &index.Forest{}), db.ErrInvalid, []string{`"s"`}},
 		{"inverted index of dense rows", with(&index.Postings{}), db.ErrInvalid, []string{`"c"`}},
 		{"few training queries", with(&index.Forest{TrainingQueries: dbtest.Mixture(2, 9, dim)}), db.ErrInvalid, []string{"9"}},

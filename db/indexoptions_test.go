@@ -80,7 +80,9 @@ func TestBuildLimits(t *testing.T) {
 	const dim = 6
 	b := newBed(t, vector.L2, dim)
 	b.Put("a", dbtest.Mixture(1, 40, dim))
-	info := b.Build("x", &index.Forest{LeafNeighbors: 4096, ListNeighbors: 1024, Holdout: 100_000, Coordinates: dim})
+	info := b.Build("x", &index.Forest{
+		LeafNeighbors: 4096, ListNeighbors: 1024, Holdout: 100_000, Coordinates: dim,
+	})
 	o := info.Options.(*index.Forest)
 	if o.LeafNeighbors != 40 || o.ListNeighbors != 39 || o.Holdout != 4 || o.Coordinates != dim {
 		t.Errorf("resolved to %+v", o)

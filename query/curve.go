@@ -194,11 +194,14 @@ func (c *Curve) cheapest(recall float64, qualifies func(p *Params) bool) (best *
 // Dear is the share of the time of an exact scan above which a search is dear.
 const Dear = 0.1
 
+// longScan is the time of an exact scan, in microseconds, below which no search is dear.
+const longScan = 1000
+
 // FirstDear returns the lowest of the recalls 0.8, 0.9, 0.95, 0.99 and 0.999 that is dear, with its time in
 // microseconds. ok is false if none is, if an exact scan takes less than a millisecond, or if the curve is
 // nil.
 func (c *Curve) FirstDear() (recall, micros float64, ok bool) {
-	if c == nil || c.Scan < 1000 {
+	if c == nil || c.Scan < longScan {
 		return 0, 0, false
 	}
 	for _, recall := range []float64{0.8, 0.9, 0.95, 0.99, 0.999} {

@@ -21,7 +21,8 @@ func TestMixedModels(t *testing.T) {
 		var rows []db.Row
 		for j := range 300 {
 			x := dbtest.RandomSparse(rng, 4, 20)
-			rows = append(rows, db.Row{Key: fmt.Append(nil, i, " ", j), Sparse: x, Labels: []string{fmt.Sprint(x.Index[0])}})
+			label := fmt.Sprint(x.Index[0])
+			rows = append(rows, db.Row{Key: fmt.Append(nil, i, " ", j), Sparse: x, Labels: []string{label}})
 		}
 		dbtest.Must(t, dbtest.Put(d, "c", rows...))
 	}

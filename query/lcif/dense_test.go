@@ -175,7 +175,8 @@ func TestScaledNeighbors(t *testing.T) {
 	}
 }
 
-// Coordinates that do not fit into a float32 become the largest one, also where only a step to them is too large.
+// Coordinates that do not fit into a float32 become the largest one, also where only a step to them is too
+// large.
 func TestScaledCoordinatesAreFinite(t *testing.T) {
 	s := &Scaling{Mean: []float32{-3e38, -3e38, 1}, Factor: []float32{1, 0.25, 2}}
 	if got := s.Apply([]float32{7}, []float32{3e38, 3e38, 2}); !reflect.DeepEqual(got,
