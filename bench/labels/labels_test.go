@@ -35,7 +35,8 @@ func TestSetsAreKnown(t *testing.T) {
 func TestDeliver(t *testing.T) {
 	d := deliver(matrix(t, 3, []uint32{0}, []uint32{1}, []uint32{0, 2}, nil),
 		matrix(t, 3, []uint32{0, 1}, nil, []uint32{2}, []uint32{0}), 6)
-	if want := math.Sqrt(1./6) * math.Sqrt(1./3+1./6); d.Recall != 0.5 || d.Size != 1 || math.Abs(d.Error-want) > 1e-12 {
+	want := math.Sqrt(1./6) * math.Sqrt(1./3+1./6)
+	if d.Recall != 0.5 || d.Size != 1 || math.Abs(d.Error-want) > 1e-12 {
 		t.Errorf("%+v, want 0.5 ± %g, size 1", d, want)
 	}
 }

@@ -38,8 +38,8 @@ type result struct {
 	heldOut int // rows that the calibration, and so the bounds of recalls, are from
 }
 
-// delivered is the mean share of a row's labels that sets have, the standard error of its distance from what is
-// promised, and their mean size. A model that cannot promise the recall has no Size.
+// delivered is the mean share of a row's labels that sets have, the standard error of its distance from
+// what is promised, and their mean size. A model that cannot promise the recall has no Size.
 type delivered struct{ Recall, Error, Size float64 }
 
 // fill computes the measures of answers.
@@ -94,8 +94,8 @@ func common(a, b []uint32) (n int) {
 // labelRows returns the number of training rows of each label.
 func (s *set) labelRows() []int { return labels.LabelRows[int](s.train.Labels) }
 
-// deliver measures sets that were asked for with a recall, whose bound is from so many held-out rows: the promise is
-// a mean over draws of these, too.
+// deliver measures sets that were asked for with a recall, whose bound is from so many held-out rows: the
+// promise is a mean over draws of these, too.
 func deliver(truth, sets *labels.Matrix, heldOut int) (d delivered) {
 	var sum, square, n float64
 	for i := range truth.Rows() {

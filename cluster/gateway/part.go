@@ -215,17 +215,20 @@ func (p part) Sums(
 func (p part) Evidence(
 	_ context.Context, q db.Query, o *db.PredictOptions, about *group.Ask,
 ) (group.Evidence, error) {
-	in := wire.NewPredict(o)
-	in.Query = wire.NewQuery(q)
-	return ask[group.Evidence](p, "evidence", &partQuestion{Predict: *in, Ask: *about})
+	return askLabels[group.Evidence](p, "evidence", q, o, about)
 }
 
 func (p part) Predict(
 	_ context.Context, q db.Query, o *db.PredictOptions, about *group.Ask,
 ) (db.Predictions, error) {
+	return askLabels[db.Predictions](p, "predict", q, o, about)
+}
+
+// askLabels asks about the labels of a query.
+func askLabels[T any](p part, what string, q db.Query, o *db.PredictOptions, about *group.Ask) (T, error) {
 	in := wire.NewPredict(o)
 	in.Query = wire.NewQuery(q)
-	return ask[db.Predictions](p, "predict", &partQuestion{Predict: *in, Ask: *about})
+	return ask[T](p, what, &partQuestion{Predict: *in, Ask: *about})
 }
 
 func (p part) Info(context.Context) (db.CollectionInfo, error) {
