@@ -144,11 +144,11 @@ func (c *call) replicas(s *shardlog.Shard, own bool) (addresses []string) {
 	return addresses[:min(mostAsked, len(addresses))]
 }
 
-// slow are nodes that have failed, or answered later than another one.
+// slow are nodes that have failed, answered later than another one, or are silent.
 type slow struct{ until sync.Map }
 
-// slowTime is how long a slow node is asked only if the others fail.
-const slowTime = time.Second
+// slowTime is how long a slow node is asked only if the others fail: until the view has been read again.
+const slowTime = 2 * viewTime
 
 func (s *slow) mark(node string) { s.until.Store(node, time.Now().Add(slowTime)) }
 

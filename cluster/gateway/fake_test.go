@@ -41,6 +41,7 @@ type fake struct {
 	after   error // of the next publication after these
 	nodes   map[string]*fakeNode
 	silent  atomic.Bool // the key-value store does not answer
+	hidden  atomic.Bool // no node has announced itself
 }
 
 // fakeNode is a node with one replica of a shard.
@@ -261,6 +262,9 @@ func (f *fake) Map(ctx context.Context) (shardlog.Map, error) {
 func (f *fake) Nodes(context.Context) (out []shardlog.NodeInfo, _ error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.hidden.Load() {
+		return nil, nil
+	}
 	for id, n := range f.nodes {
 		out = append(out, shardlog.NodeInfo{ID: id, Address: n.http.URL, Shards: map[string]shardlog.Status{n.shard: n.status}})
 	}

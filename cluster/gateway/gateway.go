@@ -177,6 +177,7 @@ func (g *Gateway) readNow(ctx context.Context) (*view, error) {
 	case err == nil && len(v.Shards) == 0:
 		return nil, fmt.Errorf("%w: cluster %q has no shards", wire.ErrUnavailable, g.name)
 	case err == nil:
+		v.remember(g)
 		g.view = v
 	case g.view == nil || ctx.Err() != nil:
 		return nil, fmt.Errorf("%w: the map of the cluster: %w", wire.ErrUnavailable, err)
@@ -185,6 +186,20 @@ func (g *Gateway) readNow(ctx context.Context) (*view, error) {
 	}
 	g.at = begun
 	return g.view, nil
+}
+
+// remember adds nodes that do not announce themselves, and are asked after others: servers of the log that
+// have no leader, or have lost what was announced, do not know them. g.mu is held.
+func (v *view) remember(g *Gateway) {
+	if g.view == nil {
+		return
+	}
+	for id, address := range g.view.addresses {
+		if v.addresses[id] == "" {
+			v.addresses[id] = address
+			g.slow.mark(address)
+		}
+	}
 }
 
 // call is a request in progress.

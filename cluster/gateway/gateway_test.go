@@ -508,13 +508,22 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestSilence reads while the key-value store does not answer: the map that the gateway has serves.
+// TestSilence reads while the key-value store does not answer, and while it has lost what nodes have
+// announced: what the gateway knows serves.
 func TestSilence(t *testing.T) {
 	b := newBed(t, 2, 1, nil)
 	ctx := t.Context()
 	c, err := b.file.Create(ctx, "rows", db.Schema{Dim: 1})
 	must(t, err)
 	must(t, c.Put(ctx, db.Row{Key: []byte("k"), Vector: []float32{1}}))
+	b.hidden.Store(true)
+	for range 6 {
+		time.Sleep(500 * time.Millisecond)
+		_, err := c.Get(ctx, []byte("k"))
+		must(t, err)
+		must(t, c.Put(ctx, db.Row{Key: []byte("k"), Vector: []float32{2}}))
+	}
+	b.hidden.Store(false)
 	b.silent.Store(true)
 	time.Sleep(1500 * time.Millisecond) // the map is not the latest any more
 	begin := time.Now()
