@@ -48,7 +48,7 @@ func (r *replica) part(ctx context.Context, d *duty) error {
 	})
 }
 
-// pacer pauses for four times as long as it has worked, but not for long: work takes long on busy
+// pacer pauses for nine times as long as it has worked, but not for long: work takes long on busy
 // machines.
 type pacer struct {
 	ctx   context.Context
@@ -61,7 +61,7 @@ func (p *pacer) pause() {
 	if worked < time.Millisecond {
 		return
 	}
-	_ = shardlog.Pause(p.ctx, min(4*worked, 20*time.Millisecond)) // the work sees the end of ctx
+	_ = shardlog.Pause(p.ctx, min(9*worked, 50*time.Millisecond)) // the work sees the end of ctx
 	p.began = time.Now()
 }
 
@@ -129,5 +129,5 @@ func keepOnly(ctx context.Context, file *db.DB, pass func(key []byte) bool, slow
 	return nil
 }
 
-// deleteRows is how many rows are deleted in a transaction.
-const deleteRows = 512
+// deleteRows is how many rows are deleted in a transaction: what is done between pauses delays requests.
+const deleteRows = 128

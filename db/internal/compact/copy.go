@@ -117,12 +117,13 @@ func verify(ctx context.Context, g *state.Generation) error {
 	return g.File.VerifyPages(layout.AllParts)
 }
 
-// copyProgress returns a function that counts copied bytes, and reports each MiB of them.
+// copyProgress returns a function that counts copied bytes, and reports them every 256 KiB: who makes a file
+// slowly, next to other work, pauses then.
 func copyProgress(ctx context.Context, total int64) func(n int) {
 	report, copied := kind.ProgressOf(ctx), int64(0)
 	return func(n int) {
-		before := copied >> 20
-		if copied += int64(n); report != nil && copied>>20 != before {
+		before := copied >> 18
+		if copied += int64(n); report != nil && copied>>18 != before {
 			report(kind.Progress{Stage: "copy", Done: int(copied >> 20), Total: int(total >> 20)})
 		}
 	}

@@ -213,7 +213,7 @@ func (c *Compactor) renumbered(
 				return err
 			}
 		}
-		if err := load(ctx, m, x.name, rows); err != nil {
+		if err := load(ctx, m, x.name, rows, copyProgress(ctx, g.Tx.Size())); err != nil {
 			return err
 		}
 		for _, r := range x.indexes {
@@ -225,8 +225,10 @@ func (c *Compactor) renumbered(
 	return m.View(func(whole *state.Generation) error { return copyState(ctx, whole, path, nil) })
 }
 
-// load puts rows into a collection.
-func load(ctx context.Context, m *txn.Manager, coll string, rows iter.Seq2[rows.Row, error]) error {
+// load puts rows into a collection, and tells copied their bytes.
+func load(
+	ctx context.Context, m *txn.Manager, coll string, rows iter.Seq2[rows.Row, error], copied func(int),
+) error {
 	next, stop := iter.Pull2(rows)
 	defer stop()
 	_, err := m.Load(ctx, func(t *txn.Tx) (more bool, err error) {
@@ -234,6 +236,7 @@ func load(ctx context.Context, m *txn.Manager, coll string, rows iter.Seq2[rows.
 		if err != nil || !ok {
 			return false, err
 		}
+		copied(r.Size())
 		return true, t.Add(coll, func(*layout.Collection) (apply.Op, error) {
 			return apply.Op{Row: r, Bytes: r.Size()}, nil
 		})
