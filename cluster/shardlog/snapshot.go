@@ -49,7 +49,7 @@ func (c *Cluster) PutSnapshot(ctx context.Context, s *Snapshot, backup io.Reader
 }
 
 // paceParts is how many parts of a snapshot, each a message, the servers may not have stored yet.
-const paceParts = 32
+const paceParts = 4
 
 // paced fills what it reads into, since Put makes a message of each Read. It pauses after paceParts of them:
 // Put waits for no acknowledgements, and the servers refuse messages when too many are waiting.
@@ -72,15 +72,20 @@ func (p *paced) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// pacePause leaves processors and disks to the messages of logs.
+const pacePause = 20 * time.Millisecond
+
 // pace returns once the servers have stored all that this connection has sent for snapshots: an empty message
 // among their parts, which replaces the one before, is stored after these.
 func (c *Cluster) pace(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*patience)
+	limited, cancel := context.WithTimeout(ctx, 3*patience)
 	defer cancel()
 	m := nats.NewMsg("$O." + c.store("_snapshots") + ".C.pace")
 	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
-	_, err := c.js.PublishMsg(ctx, m)
-	return err
+	if _, err := c.js.PublishMsg(limited, m); err != nil {
+		return err
+	}
+	return Pause(ctx, pacePause)
 }
 
 // Snapshots returns the snapshots of a shard, the newest first.
