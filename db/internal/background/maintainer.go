@@ -78,8 +78,7 @@ func (m *Maintainer) Stop(deadline <-chan time.Time) error {
 }
 
 // run makes steps while there is work, pauses between them, and looks for work every opts.Every on average:
-// files that are opened at the same time, as the replicas of a cluster are, would do the same work at the same
-// time.
+// files that are opened together, as the replicas of a cluster are, would do the same work at the same time.
 func (m *Maintainer) run(ctx context.Context) {
 	rest := func(t time.Duration) bool {
 		timer := time.NewTimer(t)
