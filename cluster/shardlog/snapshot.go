@@ -75,8 +75,8 @@ func (p *paced) Read(b []byte) (int, error) {
 // pacePause leaves processors and disks to the messages of logs.
 const pacePause = 20 * time.Millisecond
 
-// pace returns once the servers have stored all that this connection has sent for snapshots: an empty message
-// among their parts, which replaces the one before, is stored after these.
+// pace returns pacePause after the servers have stored all that this connection has sent for snapshots: an
+// empty message among their parts, which replaces the one before, is stored after these.
 func (c *Cluster) pace(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, 3*patience)
 	defer cancel()

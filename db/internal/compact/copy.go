@@ -122,8 +122,8 @@ func verify(ctx context.Context, g *state.Generation) error {
 func copyProgress(ctx context.Context, total int64) func(n int) {
 	report, copied := kind.ProgressOf(ctx), int64(0)
 	return func(n int) {
-		before := copied >> 18
-		if copied += int64(n); report != nil && copied>>18 != before {
+		before := copied
+		if copied += int64(n); report != nil && copied>>18 != before>>18 {
 			report(kind.Progress{Stage: "copy", Done: int(copied >> 20), Total: int(total >> 20)})
 		}
 	}
