@@ -15,7 +15,7 @@ import (
 // build or compaction ends without a trace if a call would have to wait for it.
 type Policy struct {
 	Manual bool          // leave all maintenance to calls
-	Every  time.Duration // the interval between looks for work on average, 10 s
+	Every  time.Duration // the interval between looks for work, 10 s
 	// Share is the least share of changed rows at which an index is maintained, 0.01; 1,024 fresh rows
 	// suffice.
 	Share float64

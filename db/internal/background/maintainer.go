@@ -77,8 +77,9 @@ func (m *Maintainer) Stop(deadline <-chan time.Time) error {
 	}
 }
 
-// run makes steps while there is work, pauses between them, and looks for work every opts.Every on average:
-// files that are opened together, as the replicas of a cluster are, would do the same work at the same time.
+// run makes steps while there is work, pauses between them, and looks for work every opts.Every. When it
+// begins to is drawn: files that are opened together, as the replicas of a cluster are, would do the same
+// work at the same time.
 func (m *Maintainer) run(ctx context.Context) {
 	rest := func(t time.Duration) bool {
 		timer := time.NewTimer(t)
@@ -90,7 +91,7 @@ func (m *Maintainer) run(ctx context.Context) {
 			return false
 		}
 	}
-	for rest(m.opts.Every/2 + rand.N(m.opts.Every)) {
+	for wait := m.opts.Every/2 + rand.N(m.opts.Every); rest(wait); wait = m.opts.Every {
 		m.Look()
 		for step := new(maintenance.Step); step != nil; {
 			if !m.awaitResume(ctx) {
