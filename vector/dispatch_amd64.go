@@ -194,6 +194,16 @@ func addRows(sum []float64, cells []float32, at []int, x []float64) {
 		unsafe.SliceData(at), unsafe.SliceData(x), len(at))
 }
 
+func standardize(out, x, mean, factor []float32) {
+	n := 0
+	if active != genericSet {
+		n = len(x) &^ 7
+		standardizeAVX2(unsafe.SliceData(out), unsafe.SliceData(x), unsafe.SliceData(mean),
+			unsafe.SliceData(factor), n)
+	}
+	standardizeGo(out[n:], x[n:], mean[n:], factor[n:])
+}
+
 func allFinite(x []float32) bool {
 	if active == genericSet {
 		return firstNotFinite(x) < 0

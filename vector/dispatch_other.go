@@ -52,3 +52,5 @@ func allFinite(x []float32) bool { return firstNotFinite(x) < 0 }
 func Prefetch(p unsafe.Pointer, bytes int) {}
 
 func addRows(sum []float64, cells []float32, at []int, x []float64) { addRowsGo(sum, cells, at, x) }
+
+func standardize(out, x, mean, factor []float32) { standardizeGo(out, x, mean, factor) }

@@ -187,6 +187,11 @@ func roundSixteensAVX2(x *float32, n int, scale float32, out *int8) int32
 //go:noescape
 func addRowsAVX2(sum *float64, n int, cells *float32, at *int, x *float64, rows int)
 
+// standardizeAVX2 is Standardize for n floats, a multiple of 8.
+//
+//go:noescape
+func standardizeAVX2(out *float32, x *float32, mean *float32, factor *float32, n int)
+
 // prefetchLines hints that the n bytes from p will be read.
 //
 //go:noescape

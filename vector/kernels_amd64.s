@@ -5207,6 +5207,30 @@ done:
 	VZEROUPPER
 	RET
 
+// func standardizeAVX2(out *float32, x *float32, mean *float32, factor *float32, n int)
+// Requires: AVX
+TEXT ·standardizeAVX2(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ mean+16(FP), DX
+	MOVQ factor+24(FP), BX
+	MOVQ n+32(FP), SI
+	XORQ DI, DI
+
+eight:
+	CMPQ    DI, SI
+	JGE     done
+	VMOVUPS (CX)(DI*4), Y0
+	VSUBPS  (DX)(DI*4), Y0, Y0
+	VMULPS  (BX)(DI*4), Y0, Y0
+	VMOVUPS Y0, (AX)(DI*4)
+	ADDQ    $0x08, DI
+	JMP     eight
+
+done:
+	VZEROUPPER
+	RET
+
 // func prefetchLines(p *byte, n int)
 // Requires: MMX+
 TEXT ·prefetchLines(SB), NOSPLIT, $0-16

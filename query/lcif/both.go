@@ -33,22 +33,30 @@ const bothDepth = 100
 // Neighbors implements NeighborSource. Ties are ordered by row. Errors: those of both sources.
 func (b *BothNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int,
 	dst []postings.Hit) (_ []postings.Hit, err error) {
-	depth, from := max(k, bothDepth), len(dst)
-	s.hits = s.hits[:0]
-	var stats postings.Stats
-	if q.Unit.Len() > 0 {
-		if s.hits, err = b.Features.Neighbors(ctx, s, q, depth, s.hits); err != nil {
-			return dst, err
-		}
-		stats = s.Stats
-	}
-	n := len(s.hits)
-	if s.hits, err = b.Vectors.Neighbors(ctx, s, q, depth, s.hits); err != nil {
+	byVectors, err := b.Vectors.Neighbors(ctx, s, q, max(k, bothDepth), s.vectors[:0])
+	if err != nil {
 		return dst, err
 	}
-	s.Stats.Candidates += stats.Candidates
-	s.Stats.Scored += stats.Scored
-	byFeatures, byVectors := s.hits[:n], s.hits[n:]
+	s.vectors = byVectors
+	stats := s.Stats
+	if dst, err = b.with(ctx, s, q, k, byVectors, dst); err == nil {
+		s.Stats.Candidates += stats.Candidates
+		s.Stats.Scored += stats.Scored
+	}
+	return dst, err
+}
+
+// with is Neighbors for a query whose nearest rows by vectors are known, which it reorders.
+func (b *BothNeighbors) with(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int,
+	byVectors, dst []postings.Hit) (_ []postings.Hit, err error) {
+	from := len(dst)
+	s.hits, s.Stats = s.hits[:0], postings.Stats{}
+	if q.Unit.Len() > 0 {
+		if s.hits, err = b.Features.Neighbors(ctx, s, q, max(k, bothDepth), s.hits); err != nil {
+			return dst, err
+		}
+	}
+	byFeatures := s.hits
 	byRow := func(x, y postings.Hit) int { return cmp.Compare(x.Row, y.Row) }
 	slices.SortFunc(byFeatures, byRow)
 	slices.SortFunc(byVectors, byRow)

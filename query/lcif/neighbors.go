@@ -81,6 +81,21 @@ func FeatureRows(units *vector.CSR) *vector.CSR {
 // [UnitRows] returns them.
 func neighborLists(ctx context.Context, p *Part, units *vector.CSR,
 	k, workers int, progress func(done, total int)) ([][]near, error) {
+	source, depth := p.View.Neighbors, k
+	both, _ := source.(*BothNeighbors)
+	if both != nil {
+		source, depth = both.Vectors, max(k, bothDepth)
+	}
+	var byVectors [][]postings.Hit
+	if s, ok := source.(Scanner); ok {
+		if scanned := s.Scanned(); scanned != nil {
+			var err error
+			byVectors, err = scanned.many(ctx, p.Queries.Rows(), p.vector, depth, workers, progress)
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
 	rows := make([][]near, p.Queries.Rows())
 	err := eachRow(ctx, len(rows), workers, progress, func() func(int) error {
 		s := new(NeighborScratch)
@@ -90,10 +105,17 @@ func neighborLists(ctx context.Context, p *Part, units *vector.CSR,
 			if p.Rows != nil {
 				q.Vector = s.vectorOf(p.View, uint32(p.Rows[i]))
 			}
-			if q.Unit.Len() == 0 && q.Vector == nil {
+			switch {
+			case q.Unit.Len() == 0 && q.Vector == nil:
 				return nil
+			case byVectors == nil:
+				hits, err = p.View.Neighbors.Neighbors(ctx, s, q, k, hits[:0])
+			case both == nil:
+				hits = byVectors[i]
+			default:
+				hits, err = both.with(ctx, s, q, k, byVectors[i], hits[:0])
 			}
-			if hits, err = p.View.Neighbors.Neighbors(ctx, s, q, k, hits[:0]); err != nil {
+			if err != nil {
 				return err
 			}
 			rows[i] = make([]near, len(hits))
@@ -104,4 +126,21 @@ func neighborLists(ctx context.Context, p *Part, units *vector.CSR,
 		}
 	})
 	return rows, err
+}
+
+// vector returns what the vector of a query is compared by: that next to its features, or these.
+func (p *Part) vector(i int, buf []float32) []float32 {
+	if p.View.Vector != nil {
+		if p.Rows == nil {
+			return nil
+		}
+		return p.View.Vector(uint32(p.Rows[i]), buf)
+	}
+	buf = buf[:p.Queries.Cols]
+	clear(buf)
+	x := row(p.Queries, i)
+	for j, at := range x.Index {
+		buf[at] = x.Value[j]
+	}
+	return buf
 }

@@ -63,13 +63,11 @@ func (s *Scaling) Valid(dim int) bool {
 func (s *Scaling) Apply(dst, x []float32) []float32 {
 	from := len(dst)
 	dst = slices.Grow(dst, len(x))[:from+len(x)]
-	to, mean, factor := dst[from:], s.Mean[:len(x)], s.Factor[:len(x)]
-	for i, v := range x { // scans of all rows do nothing else as often
-		to[i] = (v - mean[i]) * factor[i]
-	}
+	to := dst[from:]
+	vector.Standardize(to, x, s.Mean, s.Factor)
 	if vector.IsFinite(to) >= 0 {
 		for i, v := range x {
-			to[i] = finite32((float64(v) - float64(mean[i])) * float64(factor[i]))
+			to[i] = finite32((float64(v) - float64(s.Mean[i])) * float64(s.Factor[i]))
 		}
 	}
 	return dst
@@ -78,7 +76,8 @@ func (s *Scaling) Apply(dst, x []float32) []float32 {
 // ScaledNeighbors finds neighbors among dense rows by the cosine of scaled rows, exactly: it
 // scans all rows. Queries are already scaled.
 type ScaledNeighbors struct {
-	View    *query.View
+	View *query.View
+	// Scaling is nil only in what Scanner returns.
 	Scaling *Scaling
 	// Only, if set, holds all rows that may be neighbors.
 	Only *roaring.Bitmap

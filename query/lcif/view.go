@@ -28,12 +28,12 @@ type NeighborScratch struct {
 	coords []float32
 	found  []vector.Neighbor
 	row    []float32
-	// vector is the vector of a query that is a training row; hits and unit are of BothNeighbors.
-	vector []float32
-	hits   []postings.Hit
-	unit   vector.Sparse
-	scaled []float32
-	scan   vector.TopK
+	// vector is the vector of a query that is a training row; hits, vectors and unit are of BothNeighbors.
+	vector        []float32
+	hits, vectors []postings.Hit
+	unit          vector.Sparse
+	scaled        []float32
+	scan          vector.TopK
 }
 
 // NeighborQuery holds a query in its original form and as instance scores compare it: without

@@ -35,6 +35,7 @@ func main() {
 	largestBits()
 	roundSixteens()
 	addRows()
+	standardize()
 	prefetch()
 	Generate()
 }

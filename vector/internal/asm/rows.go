@@ -56,3 +56,30 @@ func addRows() {
 	VZEROUPPER()
 	RET()
 }
+
+// standardize emits a kernel that handles eight floats at a time.
+func standardize() {
+	s := set{name: "AVX2", bytes: 32}
+	begin(s, "standardize", "(out, x, mean, factor *float32, n int)", "Standardize for n floats, a multiple of 8")
+	var at [4]GPVirtual
+	for i, name := range [...]string{"out", "x", "mean", "factor"} {
+		at[i] = Load(Param(name), GP64()).(GPVirtual)
+	}
+	n := Load(Param("n"), GP64()).(GPVirtual)
+	i := GP64()
+	XORQ(i, i)
+	Label("eight")
+	CMPQ(i, n)
+	JGE(LabelRef("done"))
+	place := func(of GPVirtual) Mem { return Mem{Base: of, Index: i, Scale: 4} }
+	v := YMM()
+	VMOVUPS(place(at[1]), v)
+	VSUBPS(place(at[2]), v, v)
+	VMULPS(place(at[3]), v, v)
+	VMOVUPS(v, place(at[0]))
+	ADDQ(U8(8), i)
+	JMP(LabelRef("eight"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}

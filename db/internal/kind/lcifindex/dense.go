@@ -210,6 +210,14 @@ func (n *nearest) Among(rows *roaring.Bitmap) lcif.NeighborSource {
 	return &out
 }
 
+// Scanned implements lcif.Scanner.
+func (n *nearest) Scanned() *lcif.ScaledNeighbors {
+	if n.forest != nil || n.view.Metric == vector.InnerProduct {
+		return nil
+	}
+	return &lcif.ScaledNeighbors{View: n.view, Only: n.only}
+}
+
 // modelNeighbors returns the neighbor source of a label model of dense rows: a scan of scaled
 // rows if the model has a scale, otherwise denseNeighbors.
 func modelNeighbors(
