@@ -27,7 +27,7 @@ func getRow(c *call) error {
 		if err != nil {
 			return err
 		}
-		line, err := rows.AppendJSON(nil, &row, rows.Schema(&info))
+		line, err := rows.Line(&row, &info)
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,9 @@
 package rows
 
 import (
+	"cmp"
 	"iter"
+	"slices"
 
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
@@ -77,6 +79,13 @@ func Schema(info *db.CollectionInfo) dataset.Schema {
 		s.FeatureNames = []string{}
 	}
 	return s
+}
+
+// Line returns a row as a line of a jsonl file. Rows of equal content have equal lines: it puts named features,
+// which a file has in the order of their first use, into that of their names.
+func Line(row *db.Row, info *db.CollectionInfo) ([]byte, error) {
+	slices.SortFunc(row.Features, func(a, b vector.Feature) int { return cmp.Compare(a.Name, b.Name) })
+	return AppendJSON(nil, row, Schema(info))
 }
 
 // AppendJSON appends a row as a line of a jsonl file with the schema of its collection.

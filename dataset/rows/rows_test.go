@@ -116,6 +116,13 @@ func TestAppendJSON(t *testing.T) {
 			}
 		}
 	}
+	named := &db.CollectionInfo{Schema: db.Schema{Sparse: true, Named: true}}
+	b, a := vector.Feature{Name: "b", Value: 2}, vector.Feature{Name: "a", Value: 1}
+	x, err := rows.Line(&db.Row{Key: []byte("k"), Features: []vector.Feature{b, a}}, named)
+	y, err2 := rows.Line(&db.Row{Key: []byte("k"), Features: []vector.Feature{a, b}}, named)
+	if err != nil || err2 != nil || !bytes.Equal(x, y) {
+		t.Errorf("equal rows as %s and %s: %v, %v", x, y, err, err2)
+	}
 	rec, _, err := dataset.ParseJSON([]byte(`{"vector":[1]}`), dataset.Options{Kind: dataset.Sparse})
 	if err != nil || len(rec.Vector) != 1 || rec.Features.Len() != 0 {
 		t.Errorf("a vector without features: %+v, %v", rec, err)

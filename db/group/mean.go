@@ -69,7 +69,7 @@ func (g *Group) mean(
 	place := 0
 	out.Labels = slices.DeleteFunc(out.Labels, func(l db.Prediction) bool {
 		place++
-		return !(place <= o.Top || l.Predicted && (o.Top == 0 || o.Set))
+		return !(place <= o.Top || l.Predicted && (o.Top <= 0 || o.Set))
 	})
 	return out, nil
 }

@@ -248,6 +248,9 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
+	if _, err := g.Search(t.Context(), db.Query{Key: []byte("0 1")}, &db.SearchOptions{K: -1}); !errors.Is(err, db.ErrInvalid) {
+		t.Error(err)
+	}
 	if _, err := g.Predict(t.Context(), q, &db.PredictOptions{Index: "none"}); !errors.Is(err, db.ErrNotFound) {
 		t.Error(err)
 	}

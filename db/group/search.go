@@ -65,6 +65,9 @@ func (s *search) prepare(ctx context.Context, q db.Query) (err error) {
 		return fmt.Errorf("%w: boosts, diversity and groups of hits, and the search is of %d collections",
 			fail.Option, len(s.g.parts))
 	}
+	if s.k < 0 {
+		return fmt.Errorf("%w: k is %d in a search of %d collections, want 0 or more", fail.K, s.k, len(s.g.parts))
+	}
 	if s.query, err = s.g.resolve(ctx, q); err != nil {
 		return err
 	}

@@ -112,7 +112,7 @@ func (ch *Change) Version(tx *db.Tx) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	line, err := rows.AppendJSON(nil, &row, rows.Schema(ch.info))
+	line, err := rows.Line(&row, ch.info)
 	return wire.Version(line), err
 }
 

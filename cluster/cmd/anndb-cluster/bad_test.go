@@ -125,6 +125,8 @@ func TestBadInput(t *testing.T) {
 	b.fails("tokn", "-c", typo, "status")
 	b.fails(`node "b" does not run, but ["a"] do`, "-c", good, "move", "0", "b")
 	b.fails("end it, or use another name", "-c", good, "node", "a", filepath.Join(b.folder, "b"), "--listen", "127.0.0.1:0")
+	b.fails("argument: JSON", "-c", good, "search", "docs", "--vector", "[1,2")
+	b.fails("argument: JSON", "-c", good, "search", "docs", "--features", "{")
 	b.fails("only replica", "-c", good, "remove", "0", "a")
 	b.fails("want at most", "-c", good, "import", "docs", b.store(200_000))
 	b.check()

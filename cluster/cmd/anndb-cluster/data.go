@@ -104,11 +104,10 @@ type queryFlags struct {
 func (f *queryFlags) query() (q db.Query, where *filter.Filter, err error) {
 	in := wire.Query{Text: f.Text, Key: wire.NewKey([]byte(f.Key))}
 	if f.Vector != "" {
-		err = in.Vector.UnmarshalJSON([]byte(f.Vector))
+		err = wire.Unmarshal([]byte(f.Vector), &in.Vector)
 	}
 	if f.Features != "" && err == nil {
-		in.Features = &wire.Features{}
-		err = in.Features.UnmarshalJSON([]byte(f.Features))
+		err = wire.Unmarshal([]byte(f.Features), &in.Features)
 	}
 	if err == nil {
 		where, err = wire.Where(f.Where)

@@ -57,6 +57,11 @@ func (c *upCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	gate, err := a.alone(nodes)
+	if err != nil {
+		return err
+	}
+	defer gate.Close()
 	ctx, cancel := context.WithCancel(a.ctx)
 	p := &processes{a: a, folder: c.Folder}
 	defer p.end()
@@ -87,14 +92,25 @@ func (c *upCmd) Run(a *app) error {
 			return err
 		}
 	}
-	gate, err := net.Listen("tcp", strings.TrimPrefix(a.Gateway, "http://"))
-	if err != nil {
-		return err
-	}
 	fmt.Fprintf(a.out, "cluster %s: %d servers of the log, %d nodes, logs in %s\n",
 		a.Cluster, len(servers), len(nodes), c.Folder)
 	fmt.Fprintf(a.out, "gateway at %s (end with Ctrl-C)\n", a.Gateway)
 	return a.serve(log, gate, c.Logged)
+}
+
+// alone returns the listener of the gateway, unless a process of the cluster runs: a second server of the log
+// would open the files of the first.
+func (a *app) alone(nodes []string) (gate net.Listener, err error) {
+	addresses := append(strings.Split(a.Log, ","), nodes...)
+	for _, address := range append(addresses, a.Gateway) {
+		if gate, err = net.Listen("tcp", address[strings.LastIndexAny(address, "/@")+1:]); err != nil {
+			return nil, fmt.Errorf("%w (end the process of the cluster, or another one, that has the address)", err)
+		}
+		if address != a.Gateway {
+			_ = gate.Close()
+		}
+	}
+	return gate, nil
 }
 
 func nodeName(i int) string { return fmt.Sprintf("node-%d", i+1) }

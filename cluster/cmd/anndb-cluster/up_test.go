@@ -146,6 +146,10 @@ func TestUp(t *testing.T) {
 	up(t, folder)
 	check()
 	await(t, folder, func(status string) bool { return strings.Count(status, "following") == 4 })
+	second, out := command(t, "up", folder)
+	if err := second.Run(); err == nil || !strings.Contains(out.String(), "end the process of the cluster") {
+		t.Errorf("a second up: %v: %s", err, out)
+	}
 
 	other := filepath.Join(t.TempDir(), "other")
 	up(t, other)
