@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/anndb/anndb/cluster/clustertest"
+	"github.com/anndb/anndb/cluster/shardlog"
 )
 
 // badBed is a cluster of one node and a gateway, with one row.
@@ -188,4 +189,31 @@ func TestChangedStream(t *testing.T) {
 	must(t, err)
 	b.check()
 	end()
+}
+
+// TestLatest: a backup is of a replica that has all of the log, also if nodes have not said yet that they have.
+func TestLatest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a server")
+	}
+	log := clustertest.Start(t, 1).Connect("main")
+	shards, err := place(1, 2, []string{"a", "b"})
+	must(t, err)
+	m, err := log.Create(t.Context(), shards)
+	must(t, err)
+	s := &m.Shards[0]
+	tell := func(id string, sequence uint64) {
+		at := shardlog.Position{Shard: s.ID, Epoch: s.Epoch, Sequence: sequence}
+		must(t, log.Announce(t.Context(), &shardlog.NodeInfo{ID: id, Address: "http://" + id,
+			Shards: map[string]shardlog.Status{s.ID: {Position: at, State: shardlog.Following}}}))
+	}
+	tell("a", 0)
+	tell("b", 0)
+	_, err = log.Publish(t.Context(), s, "id", &shardlog.Message{Drop: "none"})
+	must(t, err)
+	time.AfterFunc(500*time.Millisecond, func() { tell("a", 1) })
+	a := &app{ctx: t.Context()}
+	if address, err := a.latest(log, s); err != nil || address != "http://a" {
+		t.Errorf("%q, %v", address, err)
+	}
 }

@@ -76,7 +76,7 @@ type backupCmd struct {
 }
 
 func (c *backupCmd) Run(a *app, log *shardlog.Cluster) error {
-	m, nodes, err := operate.Look(a.ctx, log)
+	m, err := log.Map(a.ctx)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,11 @@ func (c *backupCmd) Run(a *app, log *shardlog.Cluster) error {
 	var made []string
 	for _, s := range m.Shards {
 		made = append(made, s.ID+".anndb")
-		n, err := a.backup(&s, nodes, filepath.Join(c.Folder, s.ID+".anndb"))
+		address, err := a.latest(log, &s)
+		var n int64
+		if err == nil {
+			n, err = a.backup(s.ID, address, filepath.Join(c.Folder, s.ID+".anndb"))
+		}
 		if err != nil {
 			return fmt.Errorf("shard %s: %w", s.ID, err)
 		}
@@ -95,20 +99,36 @@ func (c *backupCmd) Run(a *app, log *shardlog.Cluster) error {
 	return writeJSON(filepath.Join(c.Folder, completeName), made)
 }
 
-// backup writes a copy of a shard's file, of the replica that has applied most.
-func (a *app) backup(
-	s *shardlog.Shard, nodes map[string]shardlog.NodeInfo, path string,
-) (n int64, err error) {
-	most, address := uint64(0), ""
-	for _, id := range s.Replicas {
-		st := nodes[id].Shards[s.ID]
-		if st.State == shardlog.Following && st.Epoch == s.Epoch && st.Sequence >= most {
-			most, address = st.Sequence, nodes[id].Address
+// latest returns the address of the node that has applied most of a shard: all that its log has now, if a node
+// says so during a Lease. Writes that were acknowledged are in no other one for sure.
+func (a *app) latest(log *shardlog.Cluster, s *shardlog.Shard) (address string, err error) {
+	var has shardlog.State
+	if l, err := log.OpenLog(a.ctx, s); err == nil { // otherwise it is lost
+		has, _ = l.State(a.ctx)
+	}
+	for end := time.Now().Add(shardlog.Lease); ; {
+		_, nodes, err := operate.Look(a.ctx, log)
+		most := uint64(0)
+		for _, id := range s.Replicas {
+			st := nodes[id].Shards[s.ID]
+			if st.State == shardlog.Following && st.Epoch == s.Epoch && st.Sequence >= most {
+				most, address = st.Sequence, nodes[id].Address
+			}
+		}
+		switch late := time.Now().After(end); {
+		case err != nil || address != "" && most >= has.Last || late && address != "":
+			return address, err
+		case late:
+			return "", errors.New("no node serves it")
+		}
+		if err := shardlog.Pause(a.ctx, shardlog.Lease/100); err != nil {
+			return "", err
 		}
 	}
-	if address == "" {
-		return 0, errors.New("no node serves it")
-	}
+}
+
+// backup writes a copy of the file that a node has of a shard.
+func (a *app) backup(shard, address, path string) (n int64, err error) {
 	c, err := a.client(address)
 	if err != nil {
 		return 0, err
@@ -118,7 +138,7 @@ func (a *app) backup(
 	if err != nil {
 		return 0, err
 	}
-	n, err = c.File(s.ID).Backup(a.ctx, w)
+	n, err = c.File(shard).Backup(a.ctx, w)
 	return n, errors.Join(err, w.Sync(), w.Close())
 }
 

@@ -321,10 +321,10 @@ func (*statusCmd) Run(a *app, log *shardlog.Cluster) error {
 		for i, id := range slices.Concat(s.Replicas, s.Joining) {
 			n, alive := nodes[id]
 			st, has := n.Shards[s.ID]
-			state := st.State
+			state, progress := st.State, fmt.Sprintf(", applied %d, %d behind %s", st.Sequence, st.Behind(), st.Error)
 			switch {
 			case !alive:
-				state = "no lease: the node is down"
+				state, progress = "no lease: the node is down", ""
 			case !has:
 				state = "not started"
 			case st.Lost:
@@ -333,8 +333,7 @@ func (*statusCmd) Run(a *app, log *shardlog.Cluster) error {
 			if i >= len(s.Replicas) {
 				state = "joining, " + state
 			}
-			fmt.Fprintf(a.out, "  %s %s %s, applied %d, %d behind %s\n",
-				id, n.Address, state, st.Sequence, st.Behind(), st.Error)
+			fmt.Fprintf(a.out, "  %s %s %s%s\n", id, n.Address, state, progress)
 		}
 	}
 	return nil
