@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/anndb/anndb/cluster/node"
@@ -81,6 +82,8 @@ type Gateway struct {
 
 	infos  sync.Map // of collections by name, known
 	models group.Models
+	// describes is the number of the shard, modulo their number, that is asked what collections are.
+	describes atomic.Uint32
 }
 
 // New returns a gateway of a cluster, which has the place of a file with the name.

@@ -453,6 +453,26 @@ func TestReadsGoOn(t *testing.T) {
 	}
 }
 
+// TestOtherShards: a shard without replicas does not keep others from writes, which need the form of rows.
+func TestOtherShards(t *testing.T) {
+	b := newBed(t, 2, 1, nil)
+	ctx := t.Context()
+	c, err := b.file.Create(ctx, "rows", db.Schema{Dim: 1})
+	must(t, err)
+	for _, s := range b.view.Shards {
+		n := b.nodes[s.Replicas[0]]
+		n.down.Store(true)
+		time.Sleep(1100 * time.Millisecond) // a description is used for a second
+		for i := range 20 {
+			row := db.Row{Key: fmt.Append(nil, i), Vector: []float32{1}}
+			if !s.Owns(row.Key) {
+				must(t, c.Put(ctx, row))
+			}
+		}
+		n.down.Store(false)
+	}
+}
+
 // TestReplicas asks replicas that are slow, down, and gone.
 func TestReplicas(t *testing.T) {
 	b := newBed(t, 2, 2, &gateway.Options{Deadline: 2 * time.Second})

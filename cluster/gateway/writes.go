@@ -148,7 +148,8 @@ func (c *call) again(s *shardlog.Shard) (*view, error) {
 		return next.log(s) != nil
 	})
 	if next.log(s) != nil || len(next.Shards) == 0 {
-		return nil, fmt.Errorf("%w: the map of the cluster: %w", wire.ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: the log of shard %s is sealed, and the map has no other one yet (if its split has "+
+			"failed, split it again): %w", wire.ErrUnavailable, s.ID, err)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -233,12 +234,20 @@ func checkOperation(o *wire.Operation, info *db.CollectionInfo) ([]byte, error) 
 	return key, nil
 }
 
-// info describes a collection, by one of its parts.
-func (c *call) info(name string) (db.CollectionInfo, error) {
+// info describes a collection, by one of its parts: a shard without replicas does not refuse the writes of others.
+func (c *call) info(name string) (out db.CollectionInfo, err error) {
 	if err := checkName(name); err != nil {
-		return db.CollectionInfo{}, err
+		return out, err
 	}
-	return part{c: c, s: &c.view.Shards[0], name: name}.Info(c.ctx)
+	for range c.view.Shards {
+		at := c.g.describes.Load()
+		out, err = part{c: c, s: &c.view.Shards[int(at)%len(c.view.Shards)], name: name}.Info(c.ctx)
+		if !errors.Is(err, wire.ErrUnavailable) {
+			return out, err
+		}
+		c.g.describes.CompareAndSwap(at, at+1)
+	}
+	return out, err
 }
 
 // publish appends a message to the log of a shard: once, however often it has to be sent.
