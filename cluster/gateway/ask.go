@@ -226,7 +226,7 @@ func (c *call) leastOf(s *shardlog.Shard) uint64 {
 	l := node.LogOf(s)
 	c.g.mu.Lock()
 	defer c.g.mu.Unlock()
-	return max(c.least[l], c.g.seen[l])
+	return max(c.least[l], c.least[node.Log{Shard: s.ID}], c.g.seen[l])
 }
 
 // scatter calls f with all shards at once. Its error is that of the first shard which failed.

@@ -128,6 +128,9 @@ func TestBadInput(t *testing.T) {
 	b.fails("end it, or use another name", "-c", good, "node", "a", filepath.Join(b.folder, "b"), "--listen", "127.0.0.1:0")
 	b.fails("argument: JSON", "-c", good, "search", "docs", "--vector", "[1,2")
 	b.fails("argument: JSON", "-c", good, "search", "docs", "--features", "{")
+	b.fails("others cannot reach it", "-c", good, "node", "b", filepath.Join(b.folder, "b"), "--listen", ":0")
+	b.fails("others cannot reach it", "-c", good, "node", "b", filepath.Join(b.folder, "b"), "--listen", "127.0.0.1:0",
+		"--address", "b:7701")
 	b.fails("only replica", "-c", good, "remove", "0", "a")
 	b.fails("want at most", "-c", good, "import", "docs", b.store(200_000))
 	b.check()
