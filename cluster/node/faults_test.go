@@ -289,6 +289,44 @@ func TestLostLog(t *testing.T) {
 	}
 }
 
+// TestRecoverInSplit: the log of a shard that is being split is lost. The split can be ended after its recovery.
+func TestRecoverInSplit(t *testing.T) {
+	t.Parallel()
+	ctx, ns := startNodes(t, 1, 1, 2)
+	ns.all(ctx, create)
+	want := map[string]string{}
+	ns.fill(ctx, want, "a", 30)
+	s := ns.m.Shards[0]
+	split := shardlog.Split{Shard: s.ID, Parts: [2]shardlog.Shard{
+		{ID: "0a", Last: s.Last / 2, Epoch: 1, Replicas: s.Replicas},
+		{ID: "0b", First: s.Last/2 + 1, Last: s.Last, Epoch: 1, Replicas: s.Replicas},
+	}}
+	for i := range split.Parts {
+		if err := ns.c.CreateLog(ctx, &split.Parts[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin := func(m *shardlog.Map) error { m.Splits = append(m.Splits, split); return nil }
+	if _, err := ns.c.Change(ctx, begin); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range s.Replicas {
+		ns.status(ctx, id, "0a", func(s shardlog.Status) bool { return s.Shard == "0" && following(s) })
+		ns.status(ctx, id, "0b", func(s shardlog.Status) bool { return s.Shard == "0" && following(s) })
+	}
+	if err := ns.c.DeleteLog(ctx, &s); err != nil {
+		t.Fatal(err)
+	}
+	eventually(ctx, t, "recover", func() bool { return operate.Recover(ctx, ns.c, "0") == nil })
+	ns.fill(ctx, want, "b", 30)
+	limited, cancel := context.WithTimeout(ctx, time.Minute/2)
+	defer cancel()
+	if err := operate.Split(limited, ns.c, "0"); err != nil {
+		t.Fatal(err)
+	}
+	ns.same(ctx, want)
+}
+
 func copyFolder(t *testing.T, from, to string) {
 	t.Helper()
 	if out, err := exec.Command("cp", "-r", from, to).CombinedOutput(); err != nil {

@@ -386,6 +386,13 @@ func (r *replica) prepare(ctx context.Context, d *duty) error {
 	}
 	at := r.at()
 	base := d.shard.Base
+	if at.Shard != "" && d.parent != nil && base == nil && !at.of(d.parent) { // which was recovered: made again
+		r.close()
+		if err := os.Remove(r.path()); err != nil {
+			return err
+		}
+		at = position{}
+	}
 	if at.Shard == "" && d.parent != nil && d.parent.On(r.n.o.ID) {
 		if err := r.part(ctx, d); err != nil {
 			return err
