@@ -148,8 +148,8 @@ func (c *call) again(s *shardlog.Shard) (*view, error) {
 		return next.log(s) != nil
 	})
 	if next.log(s) != nil || len(next.Shards) == 0 {
-		return nil, fmt.Errorf("%w: the log of shard %s is sealed, and the map has no other one yet (if its split has "+
-			"failed, split it again): %w", wire.ErrUnavailable, s.ID, err)
+		return nil, fmt.Errorf("%w: the log of shard %s is sealed, and the map has no other one yet "+
+			"(if its split has failed, split it again): %w", wire.ErrUnavailable, s.ID, err)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -234,7 +234,7 @@ func checkOperation(o *wire.Operation, info *db.CollectionInfo) ([]byte, error) 
 	return key, nil
 }
 
-// info describes a collection, by one of its parts: a shard without replicas does not refuse the writes of others.
+// info describes a collection, by one of its parts: a shard without replicas keeps no other from writes.
 func (c *call) info(name string) (out db.CollectionInfo, err error) {
 	if err := checkName(name); err != nil {
 		return out, err

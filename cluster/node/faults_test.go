@@ -289,7 +289,7 @@ func TestLostLog(t *testing.T) {
 	}
 }
 
-// TestRecoverInSplit: the log of a shard that is being split is lost. The split can be ended after its recovery.
+// TestRecoverInSplit: the log of a shard that is being split is lost. Its split ends after the recovery.
 func TestRecoverInSplit(t *testing.T) {
 	t.Parallel()
 	ctx, ns := startNodes(t, 1, 1, 2)

@@ -81,8 +81,8 @@ func Schema(info *db.CollectionInfo) dataset.Schema {
 	return s
 }
 
-// Line returns a row as a line of a jsonl file. Rows of equal content have equal lines: it puts named features,
-// which a file has in the order of their first use, into that of their names.
+// Line returns a row as a line of a jsonl file. Rows of equal content have equal lines: it puts named
+// features, which a file has in the order of their first use, into that of their names.
 func Line(row *db.Row, info *db.CollectionInfo) ([]byte, error) {
 	slices.SortFunc(row.Features, func(a, b vector.Feature) int { return cmp.Compare(a.Name, b.Name) })
 	return AppendJSON(nil, row, Schema(info))

@@ -248,7 +248,8 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	if _, err := g.Search(t.Context(), db.Query{Key: []byte("0 1")}, &db.SearchOptions{K: -1}); !errors.Is(err, db.ErrInvalid) {
+	like := db.Query{Key: []byte("0 1")}
+	if _, err := g.Search(t.Context(), like, &db.SearchOptions{K: -1}); !errors.Is(err, db.ErrInvalid) {
 		t.Error(err)
 	}
 	if _, err := g.Predict(t.Context(), q, &db.PredictOptions{Index: "none"}); !errors.Is(err, db.ErrNotFound) {

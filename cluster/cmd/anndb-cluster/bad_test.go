@@ -129,8 +129,8 @@ func TestBadInput(t *testing.T) {
 	b.fails("argument: JSON", "-c", good, "search", "docs", "--vector", "[1,2")
 	b.fails("argument: JSON", "-c", good, "search", "docs", "--features", "{")
 	b.fails("others cannot reach it", "-c", good, "node", "b", filepath.Join(b.folder, "b"), "--listen", ":0")
-	b.fails("others cannot reach it", "-c", good, "node", "b", filepath.Join(b.folder, "b"), "--listen", "127.0.0.1:0",
-		"--address", "b:7701")
+	b.fails("others cannot reach it", "-c", good, "node", "b", filepath.Join(b.folder, "b"), "--listen",
+		"127.0.0.1:0", "--address", "b:7701")
 	b.fails("only replica", "-c", good, "remove", "0", "a")
 	b.fails("want at most", "-c", good, "import", "docs", b.store(200_000))
 	b.check()
@@ -194,7 +194,7 @@ func TestChangedStream(t *testing.T) {
 	end()
 }
 
-// TestLatest: a backup is of a replica that has all of the log, also if nodes have not said yet that they have.
+// TestLatest: a backup is of a replica that has all of the log, also if nodes have not said so yet.
 func TestLatest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a server")

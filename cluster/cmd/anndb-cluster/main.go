@@ -214,7 +214,8 @@ func (c *nodeCmd) Run(a *app, log *shardlog.Cluster) error {
 	c.Address = cmp.Or(c.Address, "http://"+l.Addr().String())
 	u, err := url.Parse(c.Address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || net.ParseIP(u.Hostname()).IsUnspecified() {
-		return fmt.Errorf("node %q: others cannot reach it at %q (--address names a URL that they can)", c.ID, c.Address)
+		return fmt.Errorf("node %q: others cannot reach it at %q (--address names a URL that they can)",
+			c.ID, c.Address)
 	}
 	caller, err := a.http()
 	if err != nil {

@@ -99,8 +99,8 @@ func (c *backupCmd) Run(a *app, log *shardlog.Cluster) error {
 	return writeJSON(filepath.Join(c.Folder, completeName), made)
 }
 
-// latest returns the address of the node that has applied most of a shard: all that its log has now, if a node
-// says so during a Lease. Writes that were acknowledged are in no other one for sure.
+// latest returns the address of the node that has applied most of a shard: all that its log has now, if
+// a node says so during a Lease. Writes that were acknowledged are in no other one for sure.
 func (a *app) latest(log *shardlog.Cluster, s *shardlog.Shard) (address string, err error) {
 	var has shardlog.State
 	if l, err := log.OpenLog(a.ctx, s); err == nil { // otherwise it is lost
