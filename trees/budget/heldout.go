@@ -12,9 +12,9 @@ import (
 // scoreCut is the least chance of a path that the scores of predictions follow.
 const scoreCut = 0.001
 
-// HeldOutScores trains on the rows of a job and returns the scores of other rows of X: those of
+// HeldOutScores trains on the rows of a job and returns the scores of other rows: those of
 // Predictor.LabelScores. A class of SBT that no training row has gets no score. Errors: those of Train.
-func HeldOutScores(ctx context.Context, kind Kind, job Job, test []int) (*vector.CSR, error) {
+func HeldOutScores(ctx context.Context, kind Kind, job Job, test []vector.Sparse) (*vector.CSR, error) {
 	var m *Model
 	var known []uint32
 	var err error
@@ -34,7 +34,7 @@ func HeldOutScores(ctx context.Context, kind Kind, job Job, test []int) (*vector
 	err = par.Items(ctx, batchOf(len(test), job.Workers), func() func(int) error {
 		p := NewPredictor(index)
 		return func(i int) error {
-			s := p.LabelScores(job.X.Row(test[i]))
+			s := p.LabelScores(test[i])
 			rows[i] = vector.Sparse{Index: slices.Clone(s.Index), Value: slices.Clone(s.Value)}
 			return nil
 		}

@@ -2,6 +2,8 @@ package labelled
 
 import (
 	"errors"
+	"math"
+	"slices"
 
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
@@ -19,11 +21,12 @@ const MostHeldOut = 5_000
 // ErrUntrainable is returned by the function of Calibrate if no model can be learned from the rows.
 var ErrUntrainable = errors.New("labelled: no model of these rows")
 
-// Calibrate computes the calibration of a model from the scores of live rows. score learns a model from some
-// rows and returns the scores of others. The calibration is nil if there are too few rows, or if a model of
-// most of them cannot be learned. Errors: those of score.
-func (d *Rows) Calibrate(timer *kind.Timer, seed uint64, o labels.CalibrateOptions,
-	score func(train, test []int) (*vector.CSR, error)) (c *labels.Calibration, err error) {
+// Calibrate computes the calibration of a model from the scores of live rows, as the model sees them. score
+// learns a model from some rows and returns the scores of others, which lack the features, from number first
+// on, that no row of the model has: such words of a query are left out, too. The calibration is nil if there
+// are too few rows, or if a model of most of them cannot be learned. Errors: those of score.
+func (d *Rows) Calibrate(timer *kind.Timer, seed uint64, o labels.CalibrateOptions, first int,
+	score func(train []int, test []vector.Sparse) (*vector.CSR, error)) (c *labels.Calibration, err error) {
 	if d.Labelled() < labels.LeastCalibrationRows {
 		return nil, nil
 	}
@@ -43,13 +46,14 @@ func (d *Rows) Calibrate(timer *kind.Timer, seed uint64, o labels.CalibrateOptio
 		for i, f := range folds[:parts] {
 			report(i, parts)
 			test := f.Sample(MostHeldOut)
-			s, err := score(f.Train, test)
+			rows := d.asNew(f.Train, test, first)
+			s, err := score(f.Train, rows)
 			if err != nil {
 				return err
 			}
-			for r, row := range test {
+			for r := range test {
 				x := s.Row(r)
-				if d.Rows.Row(row).Len() == 0 {
+				if rows[r].Len() == 0 {
 					x = vector.Sparse{} // a prediction knows nothing of such rows
 				}
 				scores.Append(x)
@@ -64,4 +68,37 @@ func (d *Rows) Calibrate(timer *kind.Timer, seed uint64, o labels.CalibrateOptio
 		return nil, nil
 	}
 	return c, err
+}
+
+// asNew returns the rows of test without the features, from number first on, that no row of train has; their
+// other values from there on are as long as all were.
+func (d *Rows) asNew(train, test []int, first int) []vector.Sparse {
+	known := make([]bool, d.Rows.Cols)
+	for _, row := range train {
+		for _, f := range d.Rows.Row(row).Index {
+			known[f] = true
+		}
+	}
+	out := make([]vector.Sparse, len(test))
+	for i, row := range test {
+		x := d.Rows.Row(row)
+		at, _ := slices.BinarySearch(x.Index, uint32(first))
+		if out[i] = x; !slices.ContainsFunc(x.Index[at:], func(f uint32) bool { return !known[f] }) {
+			continue
+		}
+		left := vector.Sparse{Index: slices.Clone(x.Index[:at]), Value: slices.Clone(x.Value[:at])}
+		all, kept := 0., 0.
+		for e := at; e < len(x.Index); e++ {
+			square := float64(x.Value[e]) * float64(x.Value[e])
+			if all += square; known[x.Index[e]] {
+				kept += square
+				left.Index, left.Value = append(left.Index, x.Index[e]), append(left.Value, x.Value[e])
+			}
+		}
+		for e := range left.Value[at:] {
+			left.Value[at+e] *= float32(math.Sqrt(all / kept))
+		}
+		out[i] = left
+	}
+	return out
 }

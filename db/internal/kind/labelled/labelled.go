@@ -138,6 +138,18 @@ func (d *Rows) InverseFrequencies(smooth bool) []float32 {
 	return idf
 }
 
+// Seen returns 1 for each feature that a row has and 0 for the others, or nil if there are no others.
+func (d *Rows) Seen() []float32 {
+	seen := make([]float32, d.Rows.Cols)
+	for _, f := range d.Rows.Index {
+		seen[f] = 1
+	}
+	if !slices.Contains(seen, 0) {
+		return nil
+	}
+	return seen
+}
+
 // Weigh weighs the values of x in place. Features beyond idf are unknown and get zero (see
 // index.LCIF).
 func Weigh(x vector.Sparse, idf []float32) {

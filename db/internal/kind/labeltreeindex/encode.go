@@ -34,8 +34,9 @@ func (e *encoding) valid() bool {
 // encoder encodes rows and queries.
 type encoder struct {
 	encoding
-	idf   []float32 // nil for values as they are
-	known int       // number of features; later ones are left out
+	counts bool      // values are counts of terms, which are weighed as such
+	idf    []float32 // what values are multiplied by, 0 for features that no row has; nil for 1
+	known  int       // number of features; later ones are left out
 }
 
 // scaled appends the coordinates of a vector, standardized if there is a scale.
@@ -67,8 +68,11 @@ func (e *encoder) encode(dst *vector.Sparse, x vector.Sparse, v []float32, room 
 		if int(f) >= e.known {
 			break
 		}
-		if e.idf != nil {
+		switch {
+		case e.counts:
 			value = labelled.WeightOf(value, e.idf[f])
+		case e.idf != nil:
+			value *= e.idf[f]
 		}
 		if value != 0 {
 			dst.Index, dst.Value = append(dst.Index, f+uint32(e.Vectors)), append(dst.Value, value)
@@ -86,8 +90,11 @@ func (l *learned) encode(ctx context.Context, st kind.Source, data *labelled.Row
 	c := st.Collection()
 	features := c.Sparse && l.opts.From != fromVector
 	l.input.Features, l.input.known = features, data.Rows.Cols
-	if features && l.opts.Weight == labelled.WeightTFIDF {
+	switch l.input.counts = features && l.opts.Weight == labelled.WeightTFIDF; {
+	case l.input.counts:
 		l.input.idf = data.InverseFrequencies(true)
+	case features:
+		l.input.idf = data.Seen()
 	}
 	vectorOf := func(int) []float32 { return nil }
 	if !c.Sparse || l.opts.From != fromText {

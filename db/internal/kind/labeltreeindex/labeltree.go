@@ -127,7 +127,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 // calibrate computes the calibration of the model.
 func (l *learned) calibrate(ctx context.Context, job *kind.Job, data *labelled.Rows) (err error) {
 	o := lcif.SetsBy(l.opts.Objective, len(data.Live), l.opts.AllowEmpty)
-	score := func(train, test []int) (*vector.CSR, error) {
+	score := func(train []int, test []vector.Sparse) (*vector.CSR, error) {
 		m, err := l.train(ctx, job, data, train, func(int, int) {})
 		if err != nil {
 			return nil, err
@@ -139,13 +139,13 @@ func (l *learned) calibrate(ctx context.Context, job *kind.Job, data *labelled.R
 				return nil, fail.Wrapf(ctx.Err(), "build")
 			}
 			x.Index, x.Value = x.Index[:0], x.Value[:0]
-			p.Predict(data.Rows.Row(row), &x)
+			p.Predict(row, &x)
 			out.Append(x)
 		}
 		out.Cols = len(l.names)
 		return out, nil
 	}
-	l.chance, err = data.Calibrate(job.Timer, l.opts.Params.Seed, o, score)
+	l.chance, err = data.Calibrate(job.Timer, l.opts.Params.Seed, o, l.input.Vectors, score)
 	return err
 }
 
@@ -244,7 +244,9 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 		input: encoder{encoding: d.encoding, known: d.Cols - d.Vectors},
 	}
 	arrays.Field(a, arrayIDF, &out.input.idf)
-	r.Need(out.input.idf == nil || len(out.input.idf) == out.input.known, "weights of features")
+	out.input.counts = d.Features && out.opts.Weight == labelled.WeightTFIDF
+	r.Need(out.input.idf == nil && !out.input.counts || len(out.input.idf) == out.input.known,
+		"weights of features")
 	r.Once(kind.RoleLabelTree, fmt.Sprint(d.Cols, d.Labels, d.Inner), 0, x.Validate)
 	if r.Err != nil {
 		return nil, r.Err

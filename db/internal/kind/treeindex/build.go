@@ -11,7 +11,6 @@ import (
 	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/vector"
 )
 
 // oneLabelEach refuses rows that have no class, or several.
@@ -31,12 +30,11 @@ func oneLabelEach(st kind.Source, data *labelled.Rows) error {
 	return nil
 }
 
-// treeJob returns the training job for trees of a kind: rows as the trees use them, with the
-// labels of data.
-func treeJob(kind budget.Kind, rows *vector.CSR, data *labelled.Rows) budget.Job {
-	j := budget.Job{X: rows, Sets: data.Sets, Rows: data.Live}
+// treeJob returns the training job for trees of a kind.
+func treeJob(kind budget.Kind, data *labelled.Rows) budget.Job {
+	j := budget.Job{X: data.Rows, Sets: data.Sets, Rows: data.Live}
 	if kind == budget.SBT {
-		j.Class, j.Classes = make([]uint32, rows.Rows()), max(2, data.Sets.Labels())
+		j.Class, j.Classes = make([]uint32, data.Rows.Rows()), max(2, data.Sets.Labels())
 		for _, i := range data.Live {
 			j.Class[i] = data.Sets.Row(i)[0]
 		}

@@ -18,7 +18,11 @@ func (l *learned) calibrate(
 	o := &l.opts
 	sets := lcif.SetsBy(o.Objective, len(data.Live), o.AllowEmpty)
 	sets.OwnSets = l.kind == budget.SBT || l.given.Params.Threshold != 0
-	l.chance, err = data.Calibrate(timer, o.Params.Seed, sets, func(train, test []int) (*vector.CSR, error) {
+	first := data.Rows.Cols
+	if l.idf != nil && l.unit {
+		first = 0 // a query's features without a weight are left out
+	}
+	score := func(train []int, test []vector.Sparse) (*vector.CSR, error) {
 		job.Rows = train
 		s, err := budget.HeldOutScores(ctx, l.kind, job, test)
 		if errors.Is(err, budget.ErrOneClass) || errors.Is(err, budget.ErrConstant) ||
@@ -26,6 +30,7 @@ func (l *learned) calibrate(
 			err = labelled.ErrUntrainable
 		}
 		return s, err
-	})
+	}
+	l.chance, err = data.Calibrate(timer, o.Params.Seed, sets, first, score)
 	return err
 }

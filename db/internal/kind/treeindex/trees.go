@@ -64,6 +64,7 @@ type learned struct {
 	trials       []budget.Trial
 	names        []string
 	idf          []float32
+	seen         []float32 // without idf: 0 for features that no row has
 	unit         bool
 }
 
@@ -125,6 +126,9 @@ func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.R
 	if w := o.Weight; w != "" {
 		l.idf = data.Weigh(w, true)
 	}
+	if l.unit && l.idf == nil {
+		l.seen = data.Seen()
+	}
 	used := data.Rows.FewColumns()
 	if l.idf != nil {
 		used = nil // weights are of all features
@@ -132,15 +136,14 @@ func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.R
 	if used != nil {
 		data.Rows = data.Rows.Renumbered(used)
 	}
-	rows := data.Rows
 	if l.unit {
 		var unit vector.Sparse
-		rows = data.Mapped(rows.Cols, func(row int) vector.Sparse {
+		data.Rows = data.Mapped(data.Rows.Cols, func(row int) vector.Sparse {
 			kind.UnitSparse(&unit, data.Rows.Row(row))
 			return unit
 		})
 	}
-	if err := l.learn(ctx, treeJob(l.kind, rows, data), data, job.Timer); err != nil {
+	if err := l.learn(ctx, treeJob(l.kind, data), data, job.Timer); err != nil {
 		if errors.Is(err, budget.ErrOneClass) && oneSet(data) {
 			err = fmt.Errorf("%w: all %d rows have %s", err, l.points, l.describeSet(data.Sets.Row(data.Live[0])))
 		}
@@ -193,7 +196,11 @@ func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
 	m := l.model
 	treeArrays(a, m)
 	a.WriteNames(arrayTreeNames, l.names)
-	arrays.Field(a, arrayTreeIDF, &l.idf)
+	weights := l.idf
+	if weights == nil {
+		weights = l.seen
+	}
+	arrays.Field(a, arrayTreeIDF, &weights)
 	arrays.Field(a, arrayTreeLabelRows, &l.rows)
 	g.Dead, g.Own = l.dead, &detail{
 		Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
@@ -286,7 +293,7 @@ func (t *Model) Check(context.Context) error {
 
 // Prepare weighs and scales a query as the training rows were.
 func (t *Model) Prepare(x vector.Sparse) vector.Sparse {
-	if t.idf != nil {
+	if t.idf != nil && optionsOf(t.m).Weight == labelled.WeightTFIDF {
 		x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
 		labelled.Weigh(x, t.idf)
 	}
