@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/cmd/anndb/internal/indexes"
 	"github.com/anndb/anndb/cmd/anndb/internal/input"
+	"github.com/anndb/anndb/cmd/anndb/internal/queries"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/internal/report"
@@ -73,14 +75,28 @@ func (c *Evaluate) labels(a *command.App, s *db.Snapshot, info db.CollectionInfo
 		return command.Usagef("no record of %s has a label to compare predictions with; "+
 			"labels of idx files are in a file of their own: --labels", c.Queries)
 	}
-	t, err := newLabelTest(s, info, q)
+	asked := make([]answers, len(models))
+	for i, m := range models {
+		o := &db.PredictOptions{Index: m, Top: slices.Max(rankedAt), Set: true}
+		x := &asked[i]
+		x.Predicting = queries.Predicting{App: a, Snapshot: s, Info: info, Options: o, Workers: c.Threads,
+			Stage: "predict by " + m}
+		start := time.Now()
+		if x.found, err = x.All(q); err != nil {
+			return fmt.Errorf("index %s: %w", m, err)
+		}
+		if x.took = time.Since(start); i == 0 {
+			x.Unknown.Note(a)
+		}
+	}
+	t, err := newLabelTest(s, info, q, asked)
 	if err != nil {
 		return err
 	}
 	t.more = c.AllMeasures || !a.People()
 	var found []measure
-	for _, m := range models {
-		list, err := t.evaluate(a, s, m, c)
+	for i, m := range models {
+		list, err := t.evaluate(c, &asked[i])
 		if err != nil {
 			return fmt.Errorf("index %s: %w", m, err)
 		}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/command"
 	"github.com/anndb/anndb/cmd/anndb/internal/input"
 	"github.com/anndb/anndb/cmd/anndb/internal/queries"
 	"github.com/anndb/anndb/db"
@@ -18,11 +17,11 @@ import (
 // labelTest is test rows with their labels, numbered together with those of
 // the collection. It measures the labels that any of these rows has, so that
 // macro averages and Hamming loss are over the labels that the tuner has, and
-// over those of the test rows that it cannot have.
+// over those of the test rows that it cannot have; and the labels that models
+// predict, which rows had when these were built.
 type labelTest struct {
-	info  db.CollectionInfo
-	noted bool // unknown features were reported
-	more  bool // measures that people see on request
+	info db.CollectionInfo
+	more bool // measures that people see on request
 	// reliable has the models with probabilities that have been measured.
 	reliable []report.Reliable
 	q        []input.Query
@@ -34,8 +33,17 @@ type labelTest struct {
 	all  int
 }
 
-// newLabelTest numbers the labels of test rows and of a collection.
-func newLabelTest(s *db.Snapshot, info db.CollectionInfo, q []input.Query) (*labelTest, error) {
+// answers is what a label model predicts for the test rows: the best labels, and the set.
+type answers struct {
+	queries.Predicting
+	found [][]db.Prediction
+	took  time.Duration
+}
+
+// newLabelTest numbers the labels of test rows, of a collection, and of answers.
+func newLabelTest(
+	s *db.Snapshot, info db.CollectionInfo, q []input.Query, asked []answers,
+) (*labelTest, error) {
 	counts, err := s.Collection(info.Name).Labels()
 	if err != nil {
 		return nil, err
@@ -53,13 +61,26 @@ func newLabelTest(s *db.Snapshot, info db.CollectionInfo, q []input.Query) (*lab
 		sets[i] = x.Labels
 		b.Add(x.Labels)
 	}
-	t.names, t.all = b.Names(), info.Live
+	t.unknown, t.all = len(b.Names())-len(counts), info.Live
+	for _, x := range asked {
+		for _, list := range x.found {
+			b.Add(namesOf(list))
+		}
+	}
+	t.names = b.Names()
 	for _, name := range t.names {
 		t.rows = append(t.rows, counts[name])
 	}
-	t.unknown = len(t.names) - len(counts)
 	t.truth, err = t.matrix(sets)
 	return t, err
+}
+
+// namesOf returns the labels of predictions.
+func namesOf(list []db.Prediction) (names []string) {
+	for _, p := range list {
+		names = append(names, p.Label)
+	}
+	return names
 }
 
 // matrix numbers sets of labels, none of which is new.
@@ -70,9 +91,6 @@ func (t *labelTest) matrix(sets [][]string) (*labels.Matrix, error) {
 	}
 	for _, s := range sets {
 		b.Add(s)
-	}
-	if n := len(b.Names()); n != len(t.names) {
-		return nil, fmt.Errorf("%d labels predicted that no row has", n-len(t.names))
 	}
 	return b.Matrix(), nil
 }
@@ -102,25 +120,10 @@ func (t *labelTest) scores(found [][]db.Prediction) *vector.CSR {
 }
 
 // evaluate returns the measures of one model.
-func (t *labelTest) evaluate(
-	a *command.App, s *db.Snapshot, model string, c *Evaluate,
-) (out []measure, err error) {
-	start := time.Now()
-	// The best labels and the predicted set at once.
-	o := &db.PredictOptions{Index: model, Top: slices.Max(rankedAt), Set: true}
-	p := queries.Predicting{App: a, Snapshot: s, Info: t.info, Options: o, Workers: c.Threads,
-		Stage: "predict by " + model}
-	found, err := p.All(t.q)
-	if err != nil {
-		return nil, err
-	}
-	took := time.Since(start)
-	if !t.noted {
-		p.Unknown.Note(a)
-		t.noted = true
-	}
-	sets := make([][]string, len(found))
-	for i, predictions := range found {
+func (t *labelTest) evaluate(c *Evaluate, x *answers) (out []measure, err error) {
+	model := x.Options.Index
+	sets := make([][]string, len(x.found))
+	for i, predictions := range x.found {
 		for _, p := range predictions {
 			if p.Predicted {
 				sets[i] = append(sets[i], p.Label)
@@ -135,7 +138,7 @@ func (t *labelTest) evaluate(
 	if err != nil {
 		return nil, err
 	}
-	scores := t.scores(found)
+	scores := t.scores(x.found)
 	ranking, err := labels.EvaluateRanking(t.truth, scores, rankedAt)
 	if err != nil {
 		return nil, err
@@ -163,26 +166,24 @@ func (t *labelTest) evaluate(
 	}
 	add("labels a row", r.Cardinality, nil)
 	add("predicted a row", r.Predicted, nil)
-	add("rows without evidence", float64(p.Blind)/float64(max(1, p.Asked)), nil)
-	if err := t.decisions(s, model, float64(p.Decisions)/float64(max(1, p.Asked)), add); err != nil {
+	add("rows without evidence", float64(x.Blind)/float64(max(1, x.Asked)), nil)
+	if err := t.decisions(x, add); err != nil {
 		return nil, err
 	}
-	if err := t.probabilities(a, s, found, o, c, add); err != nil {
+	if err := t.probabilities(c, x, add); err != nil {
 		return nil, err
 	}
-	add("µs a row", took.Seconds()*1e6/float64(r.Rows), nil)
+	add("µs a row", x.took.Seconds()*1e6/float64(r.Rows), nil)
 	return out, nil
 }
 
 // decisions adds how many decisions the trees of a model take; nothing for other models.
-func (t *labelTest) decisions(
-	s *db.Snapshot, model string, taken float64, add func(name string, value float64, zero any),
-) error {
-	info, err := s.Collection(t.info.Name).Index(model)
+func (t *labelTest) decisions(x *answers, add func(name string, value float64, zero any)) error {
+	info, err := x.Snapshot.Collection(t.info.Name).Index(x.Options.Index)
 	if err != nil || info.Tree == nil {
 		return err
 	}
-	add("decisions a row", taken, nil)
+	add("decisions a row", float64(x.Decisions)/float64(max(1, x.Asked)), nil)
 	add("decisions a training row", info.Tree.Decisions*float64(info.Tree.Trees), nil)
 	if info.Tree.Trees == 1 {
 		add("entropy of the leaves", info.Tree.Entropy, nil)

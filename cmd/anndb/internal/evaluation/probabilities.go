@@ -15,11 +15,13 @@ import (
 // probabilities adds the expected calibration error of the best labels, whose predictions are given, and what
 // sets of each recall find that the model can promise. A model without probabilities has no error, and
 // refuses recalls.
-func (t *labelTest) probabilities(a *command.App, s *db.Snapshot, found [][]db.Prediction,
-	asked *db.PredictOptions, c *Evaluate, add func(name string, value float64, zero any)) error {
+func (t *labelTest) probabilities(
+	c *Evaluate, x *answers, add func(name string, value float64, zero any),
+) error {
+	model := x.Options.Index
 	var top labels.Reliability
 	known := false
-	for i, list := range found {
+	for i, list := range x.found {
 		if len(list) > 0 {
 			known = known || list[0].Probability > 0
 			top.Add(list[0].Probability, slices.Contains(t.q[i].Labels, list[0].Label))
@@ -27,15 +29,15 @@ func (t *labelTest) probabilities(a *command.App, s *db.Snapshot, found [][]db.P
 	}
 	if known {
 		add("calibration error", top.Error(), nil)
-		t.reliable = append(t.reliable, report.Reliable{Model: asked.Index, Top: &top})
+		t.reliable = append(t.reliable, report.Reliable{Model: model, Top: &top})
 	}
 	for _, recall := range c.Recall {
-		o := &db.PredictOptions{Index: asked.Index, Recall: recall}
-		p := queries.Predicting{App: a, Snapshot: s, Info: t.info, Options: o, Workers: c.Threads,
+		o := &db.PredictOptions{Index: model, Recall: recall}
+		p := queries.Predicting{App: x.App, Snapshot: x.Snapshot, Info: t.info, Options: o, Workers: c.Threads,
 			Stage: fmt.Sprintf("predict for recall %g", recall)}
 		sets, err := p.All(t.q)
 		if errors.Is(err, labels.ErrRecall) {
-			a.Note("%v", err)
+			x.App.Note("%s", command.Message(err))
 			continue
 		}
 		if err != nil {

@@ -35,7 +35,7 @@ func (c *Predict) Run(a *command.App) error {
 		return command.Usagef("--min-probability and --recall exclude each other")
 	}
 	return c.WithCollection(a, func(s *db.Snapshot, info db.CollectionInfo) error {
-		tree, err := c.byTree(s)
+		model, err := c.model(s)
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (c *Predict) Run(a *command.App) error {
 			return err
 		}
 		defer queries.Close()
-		w, err := c.answers(a, tree)
+		w, err := c.answers(a, &model)
 		if err != nil {
 			return err
 		}
@@ -101,8 +101,8 @@ type answers struct {
 
 // answers begins the table that the flags ask for. For programs its last column reports whether a
 // query is without evidence; people, and readers of reasons, see that in place of its labels.
-func (c *Predict) answers(a *command.App, tree bool) (w answers, err error) {
-	people, inJSON := a.People(), a.InJSON()
+func (c *Predict) answers(a *command.App, model *index.Info) (w answers, err error) {
+	people, inJSON, tree := a.People(), a.InJSON(), indexes.IsTree(model.Kind)
 	var columns []string
 	var add func(key string, found db.Predictions)
 	switch {
@@ -148,7 +148,9 @@ func (c *Predict) answers(a *command.App, tree bool) (w answers, err error) {
 		if c.Explain {
 			columns = append(columns, "explanation")
 		}
-		add = func(key string, found db.Predictions) { c.addPlain(w.out, key, found, people) }
+		add = func(key string, found db.Predictions) {
+			c.addPlain(w.out, key, found, people, model.Calibration != nil || found.Stats.NoEvidence)
+		}
 	}
 	if !people && (inJSON || !c.Explain) {
 		columns = append(columns, "no_evidence")
@@ -167,27 +169,27 @@ const noEvidence = "no evidence"
 // noLabel is written in place of the labels of a query that has none.
 const noLabel = "no label"
 
-// byTree reports whether a tree is asked.
-func (c *Predict) byTree(s *db.Snapshot) (bool, error) {
+// model describes the label model that is asked.
+func (c *Predict) model(s *db.Snapshot) (index.Info, error) {
 	list, err := s.Collection(c.Collection).Indexes()
 	if err != nil {
-		return false, err
+		return index.Info{}, err
 	}
 	predicts := func(i index.Info) bool { return i.Predicts }
 	if !slices.ContainsFunc(list, predicts) {
-		return false, indexes.NoLabelModel(c.Collection)
+		return index.Info{}, indexes.NoLabelModel(c.Collection)
 	}
 	for _, i := range list {
 		if predicts(i) && (c.Index == i.Name || c.Index == "" && i.Default) {
-			return indexes.IsTree(i.Kind), nil
+			return i, nil
 		}
 	}
-	return false, nil
+	return index.Info{}, nil
 }
 
 // addPlain writes one row a label, with all that is known of it as one JSON value, and one row for a
-// query that has no label.
-func (c *Predict) addPlain(t *table.Stream, key string, found db.Predictions, people bool) {
+// query that has no label. calibrated is set if the labels have probabilities, which may be 0.
+func (c *Predict) addPlain(t *table.Stream, key string, found db.Predictions, people, calibrated bool) {
 	add := func(rank, label, score, probability any, why *explain.Reason) {
 		values := []any{key, rank, label, score, probability}
 		if c.Explain {
@@ -200,7 +202,7 @@ func (c *Predict) addPlain(t *table.Stream, key string, found db.Predictions, pe
 	}
 	for rank, p := range found.Labels {
 		var probability any
-		if p.Probability > 0 {
+		if calibrated {
 			probability = p.Probability
 		}
 		add(rank+1, p.Label, p.Score, probability, p.Why)
