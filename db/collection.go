@@ -70,13 +70,17 @@ func (c Collection) writer() (*DB, error) {
 	return nil, fmt.Errorf("%w: a Collection without a database", ErrClosed)
 }
 
+// database returns the database that a handle reads.
+func (c Collection) database() *DB {
+	if c.s != nil {
+		return c.s.d
+	}
+	return c.d
+}
+
 // span begins a call of n queries, which End of the manager ends.
 func (c Collection) span(name string, n int) (*txn.Manager, trace.Span) {
-	d := c.d
-	if c.s != nil {
-		d = c.s.d
-	}
-	m := d.manager()
+	m := c.database().manager()
 	return m, trace.Span{Name: name, Start: m.Start(), Collection: c.name, Queries: n}
 }
 

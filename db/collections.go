@@ -108,11 +108,8 @@ func (s *Snapshot) statuses() (out []index.Info) {
 	for _, c := range s.gen.Catalog.Collections {
 		for i := range c.Indexes {
 			r := &c.Indexes[i]
-			info, err := indexInfoOf(s.gen.Collections[c.Name], r.Name)
+			info, err := s.d.indexInfoOf(s.gen.Collections[c.Name], r.Name)
 			out = append(out, withError(info, c, r, err))
-			if why := s.d.indexes.Unmaintained(r.Object); why != "" && err == nil {
-				out[len(out)-1].Error = why
-			}
 		}
 	}
 	return out

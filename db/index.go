@@ -50,7 +50,7 @@ func indexInfo(
 // Index describes an index.
 func (c Collection) Index(name string) (info index.Info, err error) {
 	err = c.read(context.Background(), func(st *state.Collection) (err error) {
-		info, err = indexInfoOf(st, name)
+		info, err = c.database().indexInfoOf(st, name)
 		return err
 	})
 	return info, err
@@ -60,7 +60,7 @@ func (c Collection) Index(name string) (info index.Info, err error) {
 func (c Collection) Indexes() (out []index.Info, err error) {
 	err = c.read(context.Background(), func(st *state.Collection) error {
 		for _, r := range st.Entry.Indexes {
-			info, err := indexInfoOf(st, r.Name)
+			info, err := c.database().indexInfoOf(st, r.Name)
 			if err != nil {
 				return err
 			}
@@ -72,7 +72,7 @@ func (c Collection) Indexes() (out []index.Info, err error) {
 	return out, err
 }
 
-func indexInfoOf(st *state.Collection, name string) (index.Info, error) {
+func (d *DB) indexInfoOf(st *state.Collection, name string) (index.Info, error) {
 	r := st.Entry.Index(name)
 	if r == nil {
 		return index.Info{}, layout.NoIndex(st.Entry, name)
@@ -81,5 +81,7 @@ func indexInfoOf(st *state.Collection, name string) (index.Info, error) {
 	if err != nil {
 		return index.Info{}, err
 	}
-	return indexInfo(st.Entry, m, func(rows int) (int, error) { return st.Stale(m.Object, rows) })
+	info, err := indexInfo(st.Entry, m, func(rows int) (int, error) { return st.Stale(m.Object, rows) })
+	info.Error = d.indexes.Unmaintained(r.Object)
+	return info, err
 }

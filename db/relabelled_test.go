@@ -3,12 +3,14 @@ package db_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/vector"
 )
 
 // labelKinds are options of one index of each kind that learns from labels, by collection.
@@ -208,6 +210,39 @@ func TestPredictRelabelled(t *testing.T) {
 		}
 		if steps, err := d.Maintain(ctx, 0, nil); err != nil {
 			t.Fatalf("%v, %v", steps, err)
+		}
+	}
+}
+
+// A model that cannot be learned from the present rows stays as it is, and its description has the reason: trees
+// of one label a row, of which one has two now, and models that a tuner makes, of a single row.
+func TestMaintainModelsOfUnsuitableRows(t *testing.T) {
+	d, _ := dbtest.Changed(t, 300, 4)
+	defer d.Close()
+	c := d.Collection("d")
+	for name, o := range map[string]index.Options{
+		"sbt": &index.Trees{Kind: "sbt", Budget: 4}, "pt": &index.Trees{Kind: "pt", Budget: 4},
+	} {
+		dbtest.Builds(t, d, "d", name, o)
+	}
+	for i := range 100 {
+		dbtest.Relabel(t, d, i, "a", "b")
+	}
+	_, err := d.Maintain(t.Context(), 0, nil)
+	dbtest.Must(t, err)
+	info, err := c.Index("sbt")
+	if err != nil || !strings.Contains(info.Error, "has 2 labels") || info.Relabelled != 100 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if info, err = c.Index("pt"); err != nil || info.Error != "" || info.Relabelled != 0 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	dbtest.Must(t, dbtest.Create(t.Context(), d, "one", db.Schema{Sparse: true}))
+	x := vector.Sparse{Index: []uint32{1}, Value: []float32{1}}
+	dbtest.Must(t, dbtest.Put(d, "one", db.Row{Key: []byte("a"), Sparse: x, Labels: []string{"l"}}))
+	for _, o := range []index.Options{&index.LCIF{}, &index.Auto{}} {
+		if _, err := d.Collection("one").Build(t.Context(), "m", o, nil); !errors.Is(err, db.ErrUnsuitable) {
+			t.Errorf("%T of a row: %v", o, err)
 		}
 	}
 }

@@ -168,7 +168,7 @@ func (t *tuner) prepare() error {
 	n := len(live)
 	if n < 2 {
 		return fmt.Errorf("%w: a model of several kinds holds rows out: want 2 rows or more, not %d",
-			fail.Option, n)
+			fail.ErrUnsuitable, n)
 	}
 	k := 3
 	if n < manyFolds {

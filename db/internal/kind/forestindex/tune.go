@@ -46,7 +46,7 @@ func newTrial(ctx context.Context, st kind.Source, t *training, base *query.View
 	live := base.Rows.N - int(tr.deletedRows.GetCardinality())
 	tr.k = min(tr.k, live)
 	if tr.k < 1 {
-		return nil, fmt.Errorf("%w: too few rows to tune on", fail.Option)
+		return nil, fmt.Errorf("%w: too few to tune on", fail.ErrUnsuitable)
 	}
 	buf := make([]float32, t.dim)
 	k := min(trueK(o), live)

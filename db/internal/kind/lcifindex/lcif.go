@@ -58,7 +58,7 @@ func resolve(job *kind.Job, live int) (o options, err error) {
 	o.TuneRows = cmp.Or(o.TuneRows, 10_000)
 	if live < 2 && (o.Params == nil || o.Cut != nil) {
 		return o, fmt.Errorf("%w: parameters are chosen by cross-validation: want 2 rows or more, not %d",
-			fail.Option, live)
+			fail.ErrUnsuitable, live)
 	}
 	if c := o.Cut; c != nil {
 		own := *c

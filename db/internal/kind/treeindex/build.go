@@ -25,7 +25,7 @@ func oneLabelEach(st kind.Source, data *labelled.Rows) error {
 			return err
 		}
 		return fmt.Errorf("%w: row %q of %q has %d labels, and a tree of kind %s wants one of each row",
-			fail.Option, key, st.Collection().Name, n, budget.SBT)
+			fail.ErrUnsuitable, key, st.Collection().Name, n, budget.SBT)
 	}
 	return nil
 }
