@@ -259,7 +259,7 @@ func TestLCIFMisuse(t *testing.T) {
 	dbtest.Builds(t, d, "docs", "rows", nil)
 	for name, c := range map[string]struct{ err, want error }{
 		"no labels":     {build("bare", index.LCIF{Params: params}), db.ErrUnsuitable},
-		"too few rows":  {build("bare", index.LCIF{}), fail.Option},
+		"too few rows":  {build("bare", index.LCIF{}), db.ErrUnsuitable},
 		"dense":         {build("dense", index.LCIF{Params: params}), fail.Empty},
 		"weighting":     {build("docs", index.LCIF{Params: params, Weight: "x"}), fail.Option},
 		"parameters":    {predict("docs", queries[0], &db.PredictOptions{Params: &lcif.Params{Lambda: 2}}), fail.Option},

@@ -214,8 +214,8 @@ func TestPredictRelabelled(t *testing.T) {
 	}
 }
 
-// A model that cannot be learned from the present rows stays as it is, and its description has the reason: trees
-// of one label a row, of which one has two now, and models that a tuner makes, of a single row.
+// A model that cannot be learned from the present rows stays as it is, and its description has the reason:
+// trees of one label a row, of which some have two now, and models that a tuner makes, of a single row.
 func TestMaintainModelsOfUnsuitableRows(t *testing.T) {
 	d, _ := dbtest.Changed(t, 300, 4)
 	defer d.Close()

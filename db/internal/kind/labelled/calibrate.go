@@ -73,13 +73,19 @@ func (d *Rows) Calibrate(timer *kind.Timer, seed uint64, o labels.CalibrateOptio
 // asNew returns the rows of test without the features, from number first on, that no row of train has; their
 // other values from there on are as long as all were.
 func (d *Rows) asNew(train, test []int, first int) []vector.Sparse {
+	out := make([]vector.Sparse, len(test))
+	if first >= d.Rows.Cols {
+		for i, row := range test {
+			out[i] = d.Rows.Row(row)
+		}
+		return out
+	}
 	known := make([]bool, d.Rows.Cols)
 	for _, row := range train {
 		for _, f := range d.Rows.Row(row).Index {
 			known[f] = true
 		}
 	}
-	out := make([]vector.Sparse, len(test))
 	for i, row := range test {
 		x := d.Rows.Row(row)
 		at, _ := slices.BinarySearch(x.Index, uint32(first))

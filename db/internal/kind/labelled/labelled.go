@@ -138,16 +138,24 @@ func (d *Rows) InverseFrequencies(smooth bool) []float32 {
 	return idf
 }
 
-// Seen returns 1 for each feature that a row has and 0 for the others, or nil if there are no others.
-func (d *Rows) Seen() []float32 {
-	seen := make([]float32, d.Rows.Cols)
-	for _, f := range d.Rows.Index {
-		seen[f] = 1
+// Known returns the features that rows have, ascending, or nil if there are no others.
+func (d *Rows) Known() (known []uint32) {
+	if few := d.Rows.FewColumns(); few != nil {
+		return few
 	}
-	if !slices.Contains(seen, 0) {
+	has := make([]bool, d.Rows.Cols)
+	for _, f := range d.Rows.Index {
+		has[f] = true
+	}
+	if !slices.Contains(has, false) {
 		return nil
 	}
-	return seen
+	for f := range has {
+		if has[f] {
+			known = append(known, uint32(f))
+		}
+	}
+	return known
 }
 
 // Weigh weighs the values of x in place. Features beyond idf are unknown and get zero (see

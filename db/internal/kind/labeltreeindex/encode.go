@@ -94,7 +94,12 @@ func (l *learned) encode(ctx context.Context, st kind.Source, data *labelled.Row
 	case l.input.counts:
 		l.input.idf = data.InverseFrequencies(true)
 	case features:
-		l.input.idf = data.Seen()
+		if known := data.Known(); known != nil {
+			l.input.idf = make([]float32, data.Rows.Cols)
+			for _, f := range known {
+				l.input.idf[f] = 1
+			}
+		}
 	}
 	vectorOf := func(int) []float32 { return nil }
 	if !c.Sparse || l.opts.From != fromText {

@@ -49,8 +49,8 @@ func (t *Model) knows(x vector.Sparse) bool {
 		return true
 	}
 	for i, f := range x.Index {
-		if x.Value[i] != 0 && int(f) < t.Model.Cols &&
-			(t.idf == nil || int(f) < len(t.idf) && t.idf[f] != 0) {
+		_, known := slices.BinarySearch(t.known, f)
+		if x.Value[i] != 0 && int(f) < t.Model.Cols && (known || t.known == nil) {
 			return true
 		}
 	}

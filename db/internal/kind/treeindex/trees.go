@@ -64,7 +64,7 @@ type learned struct {
 	trials       []budget.Trial
 	names        []string
 	idf          []float32
-	seen         []float32 // without idf: 0 for features that no row has
+	known        []uint32 // without idf: the features that rows have, nil for all
 	unit         bool
 }
 
@@ -127,7 +127,7 @@ func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.R
 		l.idf = data.Weigh(w, true)
 	}
 	if l.unit && l.idf == nil {
-		l.seen = data.Seen()
+		l.known = data.Known()
 	}
 	used := data.Rows.FewColumns()
 	if l.idf != nil {
@@ -188,6 +188,7 @@ const (
 	arrayTreeNames
 	arrayTreeIDF
 	arrayTreeLabelRows
+	arrayTreeKnown
 )
 
 // Emit writes the arrays of trees.
@@ -196,12 +197,9 @@ func (l *learned) Emit(w *arrays.Writer, g *kind.Segment) {
 	m := l.model
 	treeArrays(a, m)
 	a.WriteNames(arrayTreeNames, l.names)
-	weights := l.idf
-	if weights == nil {
-		weights = l.seen
-	}
-	arrays.Field(a, arrayTreeIDF, &weights)
+	arrays.Field(a, arrayTreeIDF, &l.idf)
 	arrays.Field(a, arrayTreeLabelRows, &l.rows)
+	arrays.Field(a, arrayTreeKnown, &l.known)
 	g.Dead, g.Own = l.dead, &detail{
 		Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
 		KeepTop: m.KeepTop, Unit: l.unit, Silent: g.Rows - l.dead - l.points,
@@ -258,6 +256,7 @@ type Model struct {
 	index *budget.Index
 	Model *budget.Model
 	idf   []float32
+	known []uint32 // the features of the training rows, ascending; nil for all, or with idf
 	unit  bool
 	pool  sync.Pool // of *budget.Predictor, which belong to this tree
 }
@@ -276,6 +275,7 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	t := &Model{st: st, m: m, Model: x, unit: b.Unit}
 	t.Labels = labelled.ReadLabels(a, arrayTreeNames, arrayTreeLabelRows, b.Labels)
 	arrays.Field(a, arrayTreeIDF, &t.idf)
+	arrays.Field(a, arrayTreeKnown, &t.known)
 	r.Once(kind.RoleTree, fmt.Sprintf("%+v", *b), 0, x.Validate)
 	if r.Err != nil {
 		return nil, r.Err
@@ -293,7 +293,7 @@ func (t *Model) Check(context.Context) error {
 
 // Prepare weighs and scales a query as the training rows were.
 func (t *Model) Prepare(x vector.Sparse) vector.Sparse {
-	if t.idf != nil && optionsOf(t.m).Weight == labelled.WeightTFIDF {
+	if t.idf != nil {
 		x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
 		labelled.Weigh(x, t.idf)
 	}
