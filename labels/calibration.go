@@ -51,7 +51,7 @@ type Calibration struct {
 // CalibrateOptions selects what sets a calibration predicts.
 type CalibrateOptions struct {
 	// Measure is what the cut is chosen by, larger being better; micro F1 if nil. ByLabel gives each label a
-	// cut of its own, for its own F1, unless a single one is better.
+	// cut of its own, for its own F1.
 	Measure func(r *Report) float64
 	ByLabel bool
 	// AllowEmpty allows sets without any label. OwnSets and Propensity are those of the calibration.
@@ -252,8 +252,8 @@ func selectable(prob *vector.CSR) *vector.CSR {
 	return prob.Kept(func(row int, p float32) bool { return p == best[row] || p >= 1./cutSteps })
 }
 
-// chooseCuts chooses the cut that is best on the held-out rows, the middle one of several in a row, or the
-// cuts by label if they are better.
+// chooseCuts chooses the cut that is best on the held-out rows, the middle one of several in a row, and how
+// high the cuts by label are.
 func (c *Calibration) chooseCuts(truth *Matrix, prob *vector.CSR, o CalibrateOptions) error {
 	open := selectable(prob)
 	value := func(t *Thresholds) (float64, error) {
@@ -286,14 +286,31 @@ func (c *Calibration) chooseCuts(truth *Matrix, prob *vector.CSR, o CalibrateOpt
 	if !o.ByLabel {
 		return nil
 	}
-	c.LabelCuts = c.cutsByLabel(prob, truth.Labels())
-	m, err := value(c.Thresholds())
-	if m < best {
-		// Probabilities of labels that are not a row's best are too large where rows have one label.
-		c.LabelCuts = nil
+	byLabel := c.cutsByLabel(prob, truth.Labels())
+	best = -1
+	for _, scale := range cutScales {
+		t := &Thresholds{KeepTop: c.KeepTop, Single: float64(c.Cut)}
+		for _, cut := range byLabel {
+			t.PerLabel = append(t.PerLabel, scale*float64(cut))
+		}
+		m, err := value(t)
+		switch {
+		case err != nil:
+			return err
+		case m > best:
+			best, c.LabelCuts = m, make([]float32, len(byLabel))
+			for l, x := range t.PerLabel {
+				c.LabelCuts[l] = min(1, float32(math.Round(1000*x)/1000))
+			}
+		}
 	}
-	return err
+	return nil
 }
+
+// cutScales are what the cuts by label may be multiplied by: where each row has one label the probabilities of
+// labels that are not a row's best are too large. A single cut instead, the best of many, would be chosen by
+// chance where a few held-out rows have rare labels.
+var cutScales = [...]float64{1, 1.1, 1.25, 1.5, 2}
 
 // cutsByLabel returns the cut of each label with the largest expected F1 by its probabilities, which is
 // half of that F1 (Lipton and others 2014): what the few rows of a label had says less.
