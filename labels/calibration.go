@@ -307,9 +307,9 @@ func (c *Calibration) chooseCuts(truth *Matrix, prob *vector.CSR, o CalibrateOpt
 	return nil
 }
 
-// cutScales are what the cuts by label may be multiplied by: where each row has one label the probabilities of
-// labels that are not a row's best are too large. A single cut instead, the best of many, would be chosen by
-// chance where a few held-out rows have rare labels.
+// cutScales are what the cuts by label may be multiplied by: where each row has one label the probabilities
+// of labels that are not a row's best are too large. A single cut instead, the best of many, would be chosen
+// by chance where few held-out rows have rare labels.
 var cutScales = [...]float64{1, 1.1, 1.25, 1.5, 2}
 
 // cutsByLabel returns the cut of each label with the largest expected F1 by its probabilities, which is

@@ -10,12 +10,13 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Scanner is implemented by sources of neighbors that may compare a query with all rows. A tuner has thousands of
-// queries: it compares blocks of them with blocks of rows that stay in the caches, many times as fast.
+// Scanner is implemented by sources of neighbors that may compare a query with all rows. A tuner has
+// thousands of queries: it compares blocks of them with blocks of rows that stay in the caches, many times
+// as fast.
 type Scanner interface {
 	NeighborSource
-	// Scanned returns the rows that are compared: scaled ones by cosine, others by the view's metric. It is nil
-	// if the source does not scan, or by inner product.
+	// Scanned returns the rows that are compared: scaled ones by cosine, others by the view's metric. It is
+	// nil if the source does not scan, or by inner product.
 	Scanned() *ScaledNeighbors
 }
 
@@ -23,7 +24,7 @@ type Scanner interface {
 func (n *ScaledNeighbors) Scanned() *ScaledNeighbors { return n }
 
 const (
-	scanBlock = 1 << 16 // rows of which a copy is made at a time
+	scanBlock = 1 << 16 // rows that are copied at a time
 	scanSpare = 14      // neighbors beyond k whose cosines are compared as searches do
 )
 
@@ -60,8 +61,8 @@ func (u *unitRows) Len() int { return u.n }
 
 func (u *unitRows) Dim() int { return u.dim }
 
-// Row implements labels.Rows. A vector without a length becomes one that is farther from all units than these are
-// from each other.
+// Row implements labels.Rows. A vector without a length becomes one that is farther from all units than
+// these are from each other.
 func (u *unitRows) Row(i int, buf []float32) []float32 {
 	x := u.of(i, buf)
 	if u.raw && x != nil {
@@ -80,9 +81,9 @@ func (u *unitRows) Row(i int, buf []float32) []float32 {
 	return buf
 }
 
-// many returns the k nearest rows of each of n queries, nearest first, with their cosines as similarities. A query
-// without a vector has none. A list may end with other rows than that of a search if their cosines are equal but
-// for rounding errors.
+// many returns the k nearest rows of each of n queries, nearest first, with their cosines as similarities.
+// A query without a vector has none. A list may end with other rows than that of a search if their cosines
+// are equal but for rounding errors.
 func (n *ScaledNeighbors) many(
 	ctx context.Context, queries int, query func(i int, buf []float32) []float32, k, workers int,
 	progress func(done, total int),
