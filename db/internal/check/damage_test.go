@@ -143,7 +143,7 @@ func ask(t *testing.T, s *db.Snapshot, answer func(what, text string, err error)
 			search(db.SearchOptions{Index: "kd", Params: &query.Params{Tau: 0.1, Sketch: true, NoWiden: true}})
 			search(db.SearchOptions{Index: "kd", Params: &query.Params{Method: query.Voting, Votes: 1, NoWiden: true}})
 		}
-		for _, index := range map[string][]string{"small": {"labels"}, "words": {"labels", "pt"}}[name] {
+		for _, index := range map[string][]string{"small": {"labels"}, "words": {"labels", "pt", "linear"}}[name] {
 			p, _, err := dbtest.Predict(ctx, c, ask, &db.PredictOptions{Index: index, Top: 2})
 			answer("predict "+name+" by "+index, fmt.Sprint(p), err)
 		}

@@ -15,7 +15,9 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/internal/dbtest"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/autolabels"
 	"github.com/anndb/anndb/db/internal/kind/forestindex"
+	"github.com/anndb/anndb/db/internal/kind/labeltreeindex"
 	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/db/internal/kind/treeindex"
@@ -35,6 +37,10 @@ func kindOf(name string) kind.Kind {
 		return lcifindex.Kind{}
 	case "sbt", "pt", "at":
 		return treeindex.Kind{}
+	case labeltreeindex.Name:
+		return labeltreeindex.Kind{}
+	case autolabels.Name:
+		return autolabels.Kind{}
 	}
 	return nil
 }
@@ -129,7 +135,7 @@ func FuzzBlocks(f *testing.F) {
 					}
 				}
 			}
-			for _, index := range map[string][]string{"small": {"labels"}, "words": {"labels", "pt"}}[name] {
+			for _, index := range map[string][]string{"small": {"labels"}, "words": {"labels", "pt", "linear"}}[name] {
 				out, _, err := dbtest.Predict(t.Context(), c, q, &db.PredictOptions{Index: index, Top: 9, Set: true, Explain: true})
 				damage(t, index, err)
 				for _, p := range out {

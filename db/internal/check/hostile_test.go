@@ -371,3 +371,41 @@ func TestHostileArrays(t *testing.T) {
 		dbtest.Must(t, d.Close())
 	}
 }
+
+// Weights that no build writes would make predictions that are not numbers, and a list of features out of order
+// predictions without evidence.
+func TestHostileFeatures(t *testing.T) {
+	path := hostileBase(t, 60, func(d *db.DB) {
+		x := db.Row{Key: []byte("far"), Labels: []string{"l0"}, Sparse: vector.Sparse{Index: []uint32{30}, Value: []float32{1}}}
+		dbtest.Must(t, d.Update(t.Context(), func(b *db.Tx) error { return b.Collection("s").Put(x) }))
+		dbtest.Builds(t, d, "s", "at", &index.Trees{Kind: "at"})
+		dbtest.Builds(t, d, "s", "weighed", &index.Trees{Kind: "at", Weight: "tfidf"})
+		dbtest.Builds(t, d, "s", "linear", &index.LabelTree{})
+	})
+	pristine, err := os.ReadFile(path)
+	dbtest.Must(t, err)
+	floats := make([]float32, 31)
+	floats[7] = float32(math.NaN())
+	for _, c := range []struct {
+		index string
+		kind  codec.Kind
+		array uint32
+		data  []byte
+	}{
+		{"at", codec.KindBudget, 22, codec.Bytes([]uint32{9, 3})},
+		{"at", codec.KindBudget, 22, codec.Bytes([]uint32{3, 31})},
+		{"weighed", codec.KindBudget, 20, codec.Bytes(floats)},
+		{"weighed", codec.KindBudget, 20, make([]byte, 4*30)},
+		{"linear", codec.KindLabelTree, 9, codec.Bytes(floats)},
+	} {
+		dbtest.Must(t, os.WriteFile(path, pristine, 0o600))
+		key := codec.Key(dbtest.Blocks(t, path, "s", c.index), c.kind, c.array)
+		dbtest.PutBlock(t, path, layout.BucketBlocks, key, c.data)
+		dbtest.WithFile(t, path, func(d *db.DB, s *db.Snapshot) {
+			q := db.Query{Sparse: vector.Sparse{Index: []uint32{3, 7}, Value: []float32{1, 1}}}
+			_, _, err := dbtest.Predict(t.Context(), s.Collection("s"), q, &db.PredictOptions{Index: c.index})
+			dbtest.MustBeCorrupt(t, c.index+": predict", err)
+			dbtest.MustBeCorrupt(t, c.index+": check", dbtest.Check(d))
+		})
+	}
+}

@@ -158,6 +158,16 @@ func (d *Rows) Known() (known []uint32) {
 	return known
 }
 
+// CheckWeights refuses weights of features that no build writes.
+func CheckWeights(idf []float32) error {
+	for _, x := range idf {
+		if !(x >= 0) || math.IsInf(float64(x), 1) {
+			return fmt.Errorf("a feature has the weight %g", x)
+		}
+	}
+	return nil
+}
+
 // Weigh weighs the values of x in place. Features beyond idf are unknown and get zero (see
 // index.LCIF).
 func Weigh(x vector.Sparse, idf []float32) {

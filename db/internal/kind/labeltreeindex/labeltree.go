@@ -247,7 +247,9 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	out.input.counts = d.Features && out.opts.Weight == labelled.WeightTFIDF
 	r.Need(out.input.idf == nil && !out.input.counts || len(out.input.idf) == out.input.known,
 		"weights of features")
-	r.Once(kind.RoleLabelTree, fmt.Sprint(d.Cols, d.Labels, d.Inner), 0, x.Validate)
+	r.Once(kind.RoleLabelTree, fmt.Sprint(d.Cols, d.Labels, d.Inner), 0, func() error {
+		return cmp.Or(x.Validate(), labelled.CheckWeights(out.input.idf))
+	})
 	if r.Err != nil {
 		return nil, r.Err
 	}

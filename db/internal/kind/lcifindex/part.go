@@ -3,11 +3,11 @@ package lcifindex
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -126,12 +126,7 @@ func (p *part) validate(known int) error {
 			return fmt.Errorf("pairs: %w", err)
 		}
 	}
-	for _, x := range p.idf {
-		if !(x >= 0) || math.IsInf(float64(x), 1) {
-			return fmt.Errorf("a feature has the weight %g", x)
-		}
-	}
-	return nil
+	return labelled.CheckWeights(p.idf)
 }
 
 // labelSets are the label sets of a model's rows and of fresh ones.

@@ -276,13 +276,23 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 	t.Labels = labelled.ReadLabels(a, arrayTreeNames, arrayTreeLabelRows, b.Labels)
 	arrays.Field(a, arrayTreeIDF, &t.idf)
 	arrays.Field(a, arrayTreeKnown, &t.known)
-	r.Once(kind.RoleTree, fmt.Sprintf("%+v", *b), 0, x.Validate)
+	r.Need(t.idf == nil || len(t.idf) == x.Cols, "weights of features")
+	r.Once(kind.RoleTree, fmt.Sprintf("%+v", *b), 0, t.validate)
 	if r.Err != nil {
 		return nil, r.Err
 	}
 	t.index = budget.NewIndex(x)
 	t.pool.New = func() any { return budget.NewPredictor(t.index) }
 	return t, nil
+}
+
+// validate checks the arrays.
+func (t *Model) validate() error {
+	known := vector.CSR{Ptr: []uint64{0, uint64(len(t.known))}, Index: t.known, Cols: t.Model.Cols}
+	if err := known.Validate(); err != nil {
+		return fmt.Errorf("features of rows: %w", err)
+	}
+	return cmp.Or(t.Model.Validate(), labelled.CheckWeights(t.idf))
 }
 
 // Check checks that a tree's counts are consistent with each other. Its arrays were validated when it was
