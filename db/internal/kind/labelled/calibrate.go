@@ -101,8 +101,8 @@ func (d *Rows) asNew(train, test []int, first int) []vector.Sparse {
 				left.Index, left.Value = append(left.Index, x.Index[e]), append(left.Value, x.Value[e])
 			}
 		}
-		for e := range left.Value[at:] {
-			left.Value[at+e] *= float32(math.Sqrt(all / kept))
+		for e, value := range left.Value[at:] { // the factor may exceed float32
+			left.Value[at+e] = float32(float64(value) * math.Sqrt(all/kept))
 		}
 		out[i] = left
 	}

@@ -81,14 +81,14 @@ func TestCalibrateScoresNewRows(t *testing.T) {
 	for i := range sets {
 		sets[i], d.Live = []uint32{0}, append(d.Live, i)
 		of := []uint32{0, 1 + uint32(i)%2, 3 + uint32(i)}
-		d.Rows.Append(vector.Sparse{Index: of, Value: []float32{0.5, 0.6, 0.8}})
+		d.Rows.Append(vector.Sparse{Index: of, Value: []float32{0.5, 1e-40, 1}})
 	}
 	d.Rows.Cols = 3 + len(sets)
 	var err error
 	if d.Sets, err = labels.FromSets(sets, 1); err != nil {
 		t.Fatal(err)
 	}
-	for first, want := range map[int][]float32{1: {0.5, 1}, d.Rows.Cols: {0.5, 0.6, 0.8}} {
+	for first, want := range map[int][]float32{1: {0.5, 1}, d.Rows.Cols: {0.5, 1e-40, 1}} {
 		score := func(_ []int, test []vector.Sparse) (*vector.CSR, error) {
 			out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 			for _, x := range test {
