@@ -288,7 +288,7 @@ func (c *Calibration) chooseCuts(truth *Matrix, prob *vector.CSR, o CalibrateOpt
 	}
 	byLabel := c.cutsByLabel(prob, truth.Labels())
 	best = -1
-	for _, scale := range cutScales {
+	for i, scale := range cutScales {
 		t := &Thresholds{KeepTop: c.KeepTop, Single: float64(c.Cut)}
 		for _, cut := range byLabel {
 			t.PerLabel = append(t.PerLabel, scale*float64(cut))
@@ -303,6 +303,9 @@ func (c *Calibration) chooseCuts(truth *Matrix, prob *vector.CSR, o CalibrateOpt
 				c.LabelCuts[l] = min(1, float32(math.Round(1000*x)/1000))
 			}
 		}
+		if i == 0 {
+			best += cutGain
+		}
 	}
 	return nil
 }
@@ -311,6 +314,9 @@ func (c *Calibration) chooseCuts(truth *Matrix, prob *vector.CSR, o CalibrateOpt
 // of labels that are not a row's best are too large. A single cut instead, the best of many, would be chosen
 // by chance where few held-out rows have rare labels.
 var cutScales = [...]float64{1, 1.1, 1.25, 1.5, 2}
+
+// cutGain is what another scale than 1 gains at least: rare labels make smaller gains by chance.
+const cutGain = 0.005
 
 // cutsByLabel returns the cut of each label with the largest expected F1 by its probabilities, which is
 // half of that F1 (Lipton and others 2014): what the few rows of a label had says less.
