@@ -113,7 +113,11 @@ func Explain(path string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: %w", path, fs.ErrPermission)
 	case errors.Is(err, db.ErrNotDatabase):
-		return fmt.Errorf("%s: %w: %s", path, db.ErrNotDatabase, LooksLike(path))
+		looks := LooksLike(path)
+		if looks == LikeBolt { // a later version wrote it, or another program
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		return fmt.Errorf("%s: %w: %s", path, db.ErrNotDatabase, looks)
 	case errors.Is(err, db.ErrLocked):
 		return fmt.Errorf("%w by another process, which %s", err, holder(path))
 	case errors.Is(err, db.ErrCorrupt):
@@ -152,8 +156,11 @@ func Exists(path string) bool {
 	return err == nil
 }
 
-// LikeNothing describes a file that looks like nothing that is known.
-const LikeNothing = "its first bytes are not those of a database"
+// LikeNothing describes a file that looks like nothing that is known, LikeBolt one that begins as databases do.
+const (
+	LikeNothing = "its first bytes are not those of a database"
+	LikeBolt    = "it looks like a file of bbolt"
+)
 
 // LooksLike describes a file that is no database.
 func LooksLike(path string) string {
@@ -187,6 +194,9 @@ func LooksLike(path string) string {
 		if bytes.HasPrefix(head, []byte(known.magic)) {
 			return "it looks like " + known.name
 		}
+	}
+	if bytes.HasPrefix(head, []byte("\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\xed\xda\x0c\xed")) {
+		return LikeBolt
 	}
 	if dataset.IsText(head) {
 		return "it looks like text; import it into a database"

@@ -73,9 +73,9 @@ func (c *Repair) salvage(a *command.App) error {
 		err = os.Rename(to, c.To)
 	}
 	switch {
-	case errors.Is(err, db.ErrCorrupt):
+	case errors.Is(err, db.ErrCorrupt) && !errors.Is(err, db.ErrNotDatabase):
 		err := fmt.Errorf("%s: neither a catalog nor a row of a database can be read", c.File)
-		if looks := command.LooksLike(c.File); looks != command.LikeNothing {
+		if looks := command.LooksLike(c.File); looks != command.LikeNothing && looks != command.LikeBolt {
 			err = fmt.Errorf("%w: %s", err, looks)
 		}
 		return err
