@@ -13,6 +13,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/db/index"
+	"github.com/anndb/anndb/internal/wire"
 	"github.com/anndb/anndb/server"
 	"github.com/anndb/anndb/text"
 )
@@ -156,6 +157,26 @@ func TestPage(t *testing.T) {
 	}
 	b.send("Page.reload", map[string]any{}, nil)
 	b.wait(`document.querySelector('#name')?.textContent === 'notes'`)
+}
+
+// TestPageOfGateway: a gateway of a cluster has no charts, and takes predictions without reasons.
+func TestPageOfGateway(t *testing.T) {
+	b := newBrowser(t)
+	o := quiet()
+	refuse := server.Reply(func(http.ResponseWriter, *http.Request) (any, error) { return nil, wire.ErrNotBuilt })
+	const collection = "GET /v1/files/{file}/collections/{collection}"
+	o.Handlers = map[string]http.Handler{collection + "/map": refuse, collection + "/recall.svg": refuse}
+	s := httptest.NewServer(server.New(map[string]*db.DB{"shop": shown(t)}, o))
+	defer s.Close()
+	b.send("Page.navigate", map[string]any{"url": s.URL + "#shop/notes"}, nil)
+	b.wait(`document.querySelectorAll('#rows tr').length === 10 && !document.querySelector('#predict').hidden`)
+	b.run(`document.querySelector('[name=text]').value = 'harbour'`)
+	b.run(`document.querySelector('#predict').click()`)
+	b.wait(`document.querySelector('#hits .key')?.textContent === 'boats' && !document.querySelector('#hits details')`)
+	b.run(`openCollection('pictures').catch((err) => { find('message').textContent = err.message; })`)
+	if b.run(`find('message').textContent === '' && find('curve').hidden && find('map').hidden`) != "true" {
+		t.Error("a chart is missed: ", b.run(`find('message').textContent`))
+	}
 }
 
 // TestPageAsksForTheToken: with a token the page loads, asks for it, and then shows the collections.

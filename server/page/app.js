@@ -50,7 +50,8 @@ async function ask(method, path, body) {
   }
   if (!answer.ok) {
     const failure = await answer.json().catch(() => null);
-    throw new Error(failure?.error?.message || `the server answered ${answer.status}`);
+    const text = failure?.error?.message || `the server answered ${answer.status}`;
+    throw Object.assign(new Error(text), {code: failure?.error?.code});
   }
   return answer;
 }
@@ -350,7 +351,8 @@ async function showPictures(hits) {
 async function predict() {
   const form = find('ask');
   const [answer, took] = await timed('/predict', {
-    ...query(), index: form.model.value, top: 10, set: true, explain: true, stats: true,
+    ...query(), index: form.model.value, top: 10, set: true,
+    explain: form.explain.checked, stats: true,
   });
   if (!answer) {
     return;
@@ -384,11 +386,20 @@ async function showRows() {
     ...rows.map(row));
 }
 
+// chart returns the answer for a chart, null from a gateway of a cluster, which has none.
+const chart = (rest) => ask('GET', path(rest)).catch((err) => {
+  if (err.code === 'not_in_cluster') {
+    return null;
+  }
+  throw err;
+});
+
 async function showCurve() {
   const tuned = state.indexes.some((x) => x.curve);
-  find('curve').hidden = !tuned;
-  if (tuned) {
-    const picture = await (await ask('GET', path('/recall.svg'))).blob();
+  const answer = tuned ? await chart('/recall.svg') : null;
+  find('curve').hidden = !answer;
+  if (answer) {
+    const picture = await answer.blob();
     const image = find('curve').querySelector('img');
     URL.revokeObjectURL(image.src);
     image.src = URL.createObjectURL(picture);
@@ -404,7 +415,8 @@ const dark = matchMedia('(prefers-color-scheme: dark)');
 const colorOf = (label) => palette[state.colors.get(label)]?.[dark.matches ? 1 : 0] ?? (dark.matches ? '#5a5f68' : '#bdbdbd');
 
 async function showMap() {
-  const {rows} = state.collection.dim > 1 ? await get(path('/map')) : {rows: []};
+  const answer = state.collection.dim > 1 ? await chart('/map') : null;
+  const {rows} = answer ? await answer.json() : {rows: []};
   find('map').hidden = rows.length === 0;
   if (rows.length === 0) {
     return;
