@@ -710,6 +710,13 @@ func TestRefused(t *testing.T) {
 	if _, body := b.send(t, "GET", "/v1/files", ""); body != "{\"files\":[\"c\"]}\n" {
 		t.Errorf("files %s", body)
 	}
+	// The collection of a node is not listed, and the shard has its name.
+	_, err = b.nodes["node-0-0"].db.Create(t.Context(), ".cluster", db.Schema{Dim: 1})
+	must(t, err)
+	_, err = b.file.Collection("none").Count(t.Context(), nil)
+	if err == nil || err.Error() != `db: shard 0: no such collection: "none", the file has ["rows"]` {
+		t.Error(err)
+	}
 }
 
 // TestRoutes asks for every route that a server describes: the gateway answers, not the server, which has no files.

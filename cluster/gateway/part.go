@@ -149,6 +149,8 @@ type part struct {
 	fresh bool // the description of the collection has to be the latest
 }
 
+func (p part) String() string { return "shard " + p.s.ID }
+
 // ask sends a question to a replica.
 func ask[T any](p part, what string, in *partQuestion) (out T, err error) {
 	body, err := json.Marshal(in)

@@ -102,7 +102,8 @@ func release(held []*db.Snapshot) {
 	}
 }
 
-// each calls f for all parts at once. Errors have the number of the part.
+// each calls f for all parts at once. Errors have the name of the part if it has a method String, otherwise
+// its number.
 func (g *Group) each(ctx context.Context, f func(i int) error) error {
 	if err := fail.Context(ctx); err != nil {
 		return err
@@ -111,7 +112,11 @@ func (g *Group) each(ctx context.Context, f func(i int) error) error {
 	return par.Each(ctx, par.Work{N: n, Workers: n}, func(i int) error {
 		err := f(i)
 		if err != nil && n > 1 {
-			err = fail.Wrapf(err, "part %d of %d", i, n)
+			what := fmt.Sprintf("part %d of %d", i, n)
+			if named, ok := g.parts[i].(fmt.Stringer); ok {
+				what = named.String()
+			}
+			err = fail.Wrapf(err, "%s", what)
 		}
 		return err
 	})
