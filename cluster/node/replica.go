@@ -358,10 +358,11 @@ func (r *replica) check(ctx context.Context, log *shardlog.Log) error {
 	}
 }
 
-// watch checks the log every second, and ends the round if it has lost messages.
+// watch checks the log every second, and ends the round if it has lost messages or was changed.
 func (r *replica) watch(ctx context.Context, log *shardlog.Log, stop context.CancelCauseFunc) {
 	for shardlog.Pause(ctx, time.Second) == nil {
-		if err := r.check(ctx, log); errors.Is(err, shardlog.ErrLogLost) {
+		err := r.check(ctx, log)
+		if errors.Is(err, shardlog.ErrLogLost) || errors.Is(err, shardlog.ErrChanged) {
 			stop(err)
 		}
 	}

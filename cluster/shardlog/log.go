@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -82,7 +83,7 @@ const ackTime = time.Second
 // Publish appends a message to the log of a shard, and returns its sequence once a majority of the servers
 // has it. A message with the id of one of the last two minutes (Window) is not appended again: its sequence
 // is that of the first. Errors: ErrSealed, ErrTooLarge, ErrFull, ErrLogLost, ErrUnreachable if the message
-// was not sent and, if the servers did not answer in time, ErrUnknown.
+// was not sent, ErrChanged and, if the servers did not answer in time, ErrUnknown.
 func (c *Cluster) Publish(ctx context.Context, s *Shard, id string, m *Message) (sequence uint64, err error) {
 	b, err := m.encode()
 	if err != nil {
@@ -110,8 +111,11 @@ func (c *Cluster) Publish(ctx context.Context, s *Shard, id string, m *Message) 
 	// Without a leader nobody takes the message, and nobody answers here.
 	limited, stop := context.WithTimeout(ctx, ackTime/4)
 	defer stop()
-	_, gone := c.js.Stream(limited, c.stream(s))
-	if gone = failure(gone, what); errors.Is(gone, ErrLogLost) {
+	stream, gone := c.js.Stream(limited, c.stream(s))
+	if gone = failure(gone, what); gone == nil && errors.Is(err, jetstream.ErrNoStreamResponse) {
+		gone = unchanged(s, stream.CachedInfo()) // otherwise the message may be stored
+	}
+	if errors.Is(gone, ErrLogLost) || errors.Is(gone, ErrChanged) {
 		return 0, gone
 	}
 	return 0, fmt.Errorf("%w: %s: %w", ErrUnknown, what, err)
@@ -125,7 +129,7 @@ type Log struct {
 }
 
 // OpenLog opens the log of a shard. Errors: ErrLogLost if there is none, or another one than the map has,
-// ErrDrops.
+// ErrChanged.
 func (c *Cluster) OpenLog(ctx context.Context, s *Shard) (*Log, error) {
 	stream, err := ask(ctx, func(ctx context.Context) (jetstream.Stream, error) {
 		return c.js.Stream(ctx, c.stream(s))
@@ -143,12 +147,17 @@ func (l *Log) same(info *jetstream.StreamInfo) error {
 		return fmt.Errorf("%w: shard %s: the stream was made at %v, the map has another one of %v", ErrLogLost,
 			l.s.ID, info.Created, time.Unix(0, l.s.Created).UTC())
 	}
+	return unchanged(&l.s, info)
+}
+
+// unchanged returns an error if the stream of a shard does not keep all that is published to the log.
+func unchanged(s *Shard, info *jetstream.StreamInfo) error {
 	o := &info.Config
 	if o.Discard != jetstream.DiscardNew || o.Retention != jetstream.LimitsPolicy ||
-		o.MaxAge > 0 || o.MaxMsgsPerSubject > 0 {
-		return fmt.Errorf("%w: shard %s: the settings of stream %s have been changed (make them limits, "+
-			"discard new, without max-age and max-msgs-per-subject: nats stream edit)",
-			ErrDrops, l.s.ID, o.Name)
+		o.MaxAge > 0 || o.MaxMsgsPerSubject > 0 || !slices.Equal(o.Subjects, []string{o.Name}) {
+		return fmt.Errorf("%w: shard %s: the settings of stream %s (make them limits, discard new, without "+
+			"max-age and max-msgs-per-subject, and its name the only subject: nats stream edit)",
+			ErrChanged, s.ID, o.Name)
 	}
 	return nil
 }

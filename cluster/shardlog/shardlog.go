@@ -39,8 +39,8 @@ var (
 	ErrLogLost = errors.New("the log has lost messages")
 	// ErrBehind: the messages that come next are only in a snapshot.
 	ErrBehind = errors.New("the log begins later")
-	// ErrDrops: another program has changed the stream of a log, which drops messages now.
-	ErrDrops = errors.New("the log drops messages by itself")
+	// ErrChanged: another program has changed the stream of a log, which drops messages or gets none now.
+	ErrChanged = errors.New("another program has changed the log")
 	// ErrFormat: a message, or the map, was written by a later version.
 	ErrFormat = errors.New("a later version")
 	// ErrCorrupt: a message, a snapshot or the map is damaged, or was written by another program.
