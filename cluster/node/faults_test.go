@@ -588,6 +588,10 @@ func TestBadInput(t *testing.T) {
 		if _, err := ns.rows(ctx, "n0", shard, at); err != nil {
 			t.Errorf("what was applied before is not served: %v", err)
 		}
+		eventually(ctx, t, "recover does not say why the shard stops", func() bool {
+			err := operate.Recover(ctx, ns.c, shard)
+			return err != nil && strings.Contains(err.Error(), st.Error)
+		})
 	}
 }
 

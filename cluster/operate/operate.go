@@ -266,13 +266,16 @@ func Recover(ctx context.Context, c *shardlog.Cluster, shard string) error {
 		return err
 	}
 	var most *shardlog.Status
-	there := 0
+	there, says := 0, ""
 	for _, id := range s.Replicas {
 		st, ok := nodes[id].Shards[shard]
 		if !ok || st.Shard != s.ID || st.Epoch < s.Epoch {
 			continue
 		}
 		there++
+		if st.Error != "" {
+			says += fmt.Sprintf("; node %s: %s", id, st.Error)
+		}
 		st.Lost = st.Lost || st.Epoch > s.Epoch // the map is an older one as well
 		lost = lost || st.Lost
 		// One that has what the log has lost comes before one that follows what the log has in its place.
@@ -283,7 +286,7 @@ func Recover(ctx context.Context, c *shardlog.Cluster, shard string) error {
 	}
 	switch {
 	case !lost:
-		return fmt.Errorf("shard %s: its log is complete, as far as its replicas know", shard)
+		return fmt.Errorf("shard %s: its log has all that its replicas have applied, nothing to recover%s", shard, says)
 	case there <= len(s.Replicas)/2:
 		return fmt.Errorf("shard %s: only %d of %d replicas are there, want a majority (start the others)",
 			shard, there, len(s.Replicas))

@@ -132,7 +132,7 @@ func TestBadInput(t *testing.T) {
 	b.fails("others cannot reach it", "-c", good, "node", "b", filepath.Join(b.folder, "b"), "--listen",
 		"127.0.0.1:0", "--address", "b:7701")
 	b.fails("only replica", "-c", good, "remove", "0", "a")
-	b.fails("want at most", "-c", good, "import", "docs", b.store(200_000))
+	b.fails("at least 0 rows are stored: row 0", "-c", good, "import", "docs", b.store(200_000))
 	b.check()
 }
 
@@ -159,13 +159,28 @@ func TestChangedStream(t *testing.T) {
 		t.Error(s)
 	}
 
+	end, _ = b.start(b.node...)
+	b.check()
 	o := stream.CachedInfo().Config
 	changed := o
+	changed.Subjects = []string{"other"}
+	_, err = js.UpdateStream(ctx, changed)
+	must(t, err)
+	b.fails("another program has changed the log", "-c", good, "import", "docs", b.store(12))
+	await(t, good, func(status string) bool { return strings.Contains(status, "another program has changed the log") })
+	_, err = js.UpdateStream(ctx, o)
+	must(t, err)
+	await(t, good, func(status string) bool { return !strings.Contains(status, "another program") })
+	run(t, good, "import", "docs", b.store(12))
+	b.check()
+	end()
+
+	changed = o
 	changed.MaxMsgs, changed.Discard = 1, jetstream.DiscardOld
 	_, err = js.UpdateStream(ctx, changed)
 	must(t, err)
 	end, _ = b.start(b.node...)
-	await(t, good, func(status string) bool { return strings.Contains(status, "drops messages by itself") })
+	await(t, good, func(status string) bool { return strings.Contains(status, "another program has changed the log") })
 	_, err = js.UpdateStream(ctx, o)
 	must(t, err)
 	b.check()

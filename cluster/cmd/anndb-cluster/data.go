@@ -57,7 +57,7 @@ func (c *importCmd) Run(a *app, f client.File) error {
 		}
 		n, err := coll.Load(a.ctx, rows.File(path, o), &db.LoadOptions{Insert: c.Insert})
 		if err != nil {
-			return fmt.Errorf("%s: %d rows are stored: %w", path, n, err)
+			return fmt.Errorf("%s: at least %d rows are stored: %w", path, n, err)
 		}
 		fmt.Fprintf(a.out, "%s: %d rows\n", path, n)
 	}

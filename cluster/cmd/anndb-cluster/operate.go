@@ -195,7 +195,7 @@ func restore(a *app, f client.File, path string, present map[string]bool) error 
 		coll := f.Collection(info.Name)
 		n, err := coll.Load(a.ctx, d.Collection(info.Name).Rows(a.ctx, nil), nil)
 		if err != nil {
-			return fmt.Errorf("collection %q, after %d rows: %w", info.Name, n, err)
+			return fmt.Errorf("collection %q, after at least %d rows: %w", info.Name, n, err)
 		}
 		fmt.Fprintf(a.out, "%s: %d rows of %s\n", path, n, info.Name)
 	}
