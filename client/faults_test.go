@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -189,8 +190,21 @@ func TestBackup(t *testing.T) {
 // TestLoadRefused loads a bad row in the middle of more than sockets buffer.
 func TestLoadRefused(t *testing.T) {
 	b := serve(t, open(t), nil, nil)
-	c, err := b.file.Create(t.Context(), "c", db.Schema{Dim: 64})
+	_, err := b.file.Create(t.Context(), "c", db.Schema{Dim: 64})
 	must(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	go func() { _ = b.server.Serve(l) }()
+	tcp, err := client.New("http://"+l.Addr().String(), nil)
+	must(t, err)
+	defer tcp.Close()
+	refuse(t, b.file.Collection("c"))
+	refuse(t, tcp.File("x").Collection("c"))
+}
+
+// refuse loads rows into a collection, of which one is bad.
+func refuse(t *testing.T, c client.Collection) {
+	t.Helper()
 	for _, at := range []int{0, 10, 60_000} {
 		asked := 0
 		n, err := c.Load(t.Context(), func(yield func(db.Row, error) bool) {
