@@ -120,7 +120,7 @@ func TestMeans(t *testing.T) {
 	files, sources := open(t, 3, db.Schema{Sparse: true})
 	rng := rand.New(rand.NewPCG(1, 2))
 	models := map[string]index.Options{
-		"tree":      &index.LabelTree{Objective: lcif.MacroF1},
+		"tree":      &index.LabelTree{Objective: lcif.MicroF1},
 		"neighbors": &index.LCIF{Objective: lcif.MicroF1, Folds: 2},
 	}
 	rows := []int{150, 100, 200}
