@@ -278,9 +278,9 @@ func (s *Server) handler(route route) http.Handler {
 	})
 }
 
-// linger has net/http wait before it closes a connection whose client still sends, so that the client reads the
-// answer. It does so by itself for bodies over a bound, but not (Go 1.26) for those that clients ask for first
-// (Expect: 100-continue).
+// linger has net/http wait before it closes a connection whose client still sends, so that the client reads
+// the answer. It does so by itself for bodies over a bound, but not (Go 1.26) for those that clients ask for
+// first (Expect: 100-continue).
 func linger(w http.ResponseWriter) {
 	over := http.MaxBytesReader(w, io.NopCloser(strings.NewReader("x")), 0)
 	_, _ = io.Copy(io.Discard, over)

@@ -286,7 +286,8 @@ func Recover(ctx context.Context, c *shardlog.Cluster, shard string) error {
 	}
 	switch {
 	case !lost:
-		return fmt.Errorf("shard %s: its log has all that its replicas have applied, nothing to recover%s", shard, says)
+		return fmt.Errorf("shard %s: its log has all that its replicas have applied, nothing to recover%s",
+			shard, says)
 	case there <= len(s.Replicas)/2:
 		return fmt.Errorf("shard %s: only %d of %d replicas are there, want a majority (start the others)",
 			shard, there, len(s.Replicas))

@@ -95,8 +95,8 @@ func NoIndexNamed(name, coll string, have []string) error {
 	return fmt.Errorf("%w: %q in collection %q, which has %q", NoIndex, name, coll, have)
 }
 
-// NoCollectionNamed returns the error for a collection that a file with the collections have lacks. It does not
-// list those that a node of a cluster has for itself, whose names begin with a dot.
+// NoCollectionNamed returns the error for a collection that a file with the collections have lacks. It does
+// not list those that a node of a cluster has for itself, whose names begin with a dot.
 func NoCollectionNamed(name string, have []string) error {
 	have = slices.DeleteFunc(have, func(other string) bool { return strings.HasPrefix(other, ".") })
 	switch slices.Sort(have); {

@@ -156,7 +156,8 @@ func Exists(path string) bool {
 	return err == nil
 }
 
-// LikeNothing describes a file that looks like nothing that is known, LikeBolt one that begins as databases do.
+// LikeNothing describes a file that looks like nothing that is known, LikeBolt one that begins as databases
+// do.
 const (
 	LikeNothing = "its first bytes are not those of a database"
 	LikeBolt    = "it looks like a file of bbolt"
@@ -195,7 +196,8 @@ func LooksLike(path string) string {
 			return "it looks like " + known.name
 		}
 	}
-	if bytes.HasPrefix(head, []byte("\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\xed\xda\x0c\xed")) {
+	if bytes.HasPrefix(head, []byte("\x00\x00\x00\x00\x00\x00\x00\x00"+
+		"\x04\x00\x00\x00\x00\x00\x00\x00\xed\xda\x0c\xed")) {
 		return LikeBolt
 	}
 	if dataset.IsText(head) {
