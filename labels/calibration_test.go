@@ -288,7 +288,8 @@ func TestOrders(t *testing.T) {
 			if c.Propensity > 0 {
 				want *= weights[l]
 			}
-			if math.Abs(float64(got.Value[l])-want) > 1e-6*want || got.Value[l] != c.Order(p, rows[l]) {
+			least := math.SmallestNonzeroFloat32 // the step of numbers near zero
+			if math.Abs(float64(got.Value[l])-want) > 1e-6*want+least || got.Value[l] != c.Order(p, rows[l]) {
 				t.Fatalf("label %d of %d rows: %g, want %g", l, rows[l], got.Value[l], want)
 			}
 		}
