@@ -175,11 +175,11 @@ var errBetween = errors.New("between two logs")
 func (r *replica) servingLocked() (*opened, error) {
 	switch {
 	case r.open == nil || r.status != shardlog.Following:
-		err := r.err
-		if err == nil {
-			err = errors.New(r.status)
+		why := r.status
+		if r.err != nil {
+			why = r.err.Error() // not wrapped: it is no error of the request, such as new damage
 		}
-		return nil, fmt.Errorf("%w: shard %s on node %s: %w", wire.ErrUnavailable, r.id, r.n.o.ID, err)
+		return nil, fmt.Errorf("%w: shard %s on node %s: %s", wire.ErrUnavailable, r.id, r.n.o.ID, why)
 	case !r.open.at.of(&r.duty.shard):
 		return nil, fmt.Errorf("%w: shard %s on node %s: %w", wire.ErrUnavailable, r.id, r.n.o.ID, errBetween)
 	}

@@ -99,8 +99,8 @@ func (n *Node) find(w http.ResponseWriter, r *http.Request, shard string) (*db.D
 // failed has a file replaced if an answer from it is that it is damaged.
 func (n *Node) failed(r *http.Request, err error) {
 	rep := n.reader(cmp.Or(r.PathValue("file"), r.PathValue("shard")))
-	if rep == nil || !errors.Is(err, db.ErrCorrupt) || errors.Is(err, wire.ErrUnavailable) {
-		return // unavailable is a replica that restores its file already: requests must not begin that again
+	if rep == nil || !errors.Is(err, db.ErrCorrupt) {
+		return
 	}
 	rep.mu.Lock()
 	defer rep.mu.Unlock()
