@@ -43,7 +43,7 @@ func (n *ScaledNeighbors) vector(row uint32, dst []float32) []float32 {
 // rows returns the numbers of the rows that may be neighbors.
 func (n *ScaledNeighbors) rows() (out []uint32) {
 	for row := range uint32(n.View.Rows.N) {
-		if !n.View.IsDeleted(row) && (n.Only == nil || n.Only.Contains(row)) {
+		if n.finds(row) {
 			out = append(out, row)
 		}
 	}

@@ -2,6 +2,7 @@ package lcif
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -11,14 +12,15 @@ import (
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
 // oneByOne is a source that does not say that it scans.
 type oneByOne struct{ NeighborSource }
 
-// Searches of blocks of queries find what searches of one query find: among some rows, with rows that are equal
-// or have no length, queries without a vector, and more rows than are copied at a time.
+// Searches of blocks of queries find what searches of one query find: among some rows, with rows that are
+// equal or have no length, queries without a vector, and more rows than are copied at a time.
 func TestManyNeighbors(t *testing.T) {
 	for _, n := range []int{9, 500, scanBlock + 100} {
 		m := twelveClusters(n, 8, 3)
@@ -83,6 +85,17 @@ func TestManyNeighbors(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A query with a coordinate that rows do not have is refused, as by a search.
+func TestManyNeighborsDimension(t *testing.T) {
+	m := twelveClusters(20, 4, 1)
+	v := &View{Features: 5, Neighbors: plainScan(m, m.n)}
+	q := &vector.CSR{Ptr: []uint64{0, 1}, Index: []uint32{4}, Value: []float32{1}, Cols: 5}
+	_, err := neighborLists(t.Context(), &Part{View: v, Queries: q}, UnitRows(q, v), 3, 1, func(int, int) {})
+	if !errors.Is(err, query.ErrDimension) {
+		t.Fatal(err)
 	}
 }
 

@@ -16,7 +16,7 @@ func (s *NeighborScratch) setCoords(x vector.Sparse, dim int) error {
 	clear(s.coords)
 	for i, j := range x.Index {
 		if int(j) >= dim {
-			return fmt.Errorf("%w: coordinate %d, rows have %d", query.ErrDimension, j, dim)
+			return dimensionError(j, dim)
 		}
 		s.coords[j] = x.Value[i]
 	}
@@ -89,11 +89,14 @@ func neighborLists(ctx context.Context, p *Part, units *vector.CSR,
 	var byVectors [][]postings.Hit
 	if s, ok := source.(Scanner); ok {
 		if scanned := s.Scanned(); scanned != nil {
-			var err error
-			byVectors, err = scanned.many(ctx, p.Queries.Rows(), p.vector, depth, workers, progress)
+			query, err := p.vectors(scanned.View.Dim)
+			if err == nil {
+				byVectors, err = scanned.many(ctx, p.Queries.Rows(), query, depth, workers, progress)
+			}
 			if err != nil {
 				return nil, err
 			}
+			progress = nil // what follows takes a small part of the time
 		}
 	}
 	rows := make([][]near, p.Queries.Rows())
@@ -128,19 +131,33 @@ func neighborLists(ctx context.Context, p *Part, units *vector.CSR,
 	return rows, err
 }
 
-// vector returns what the vector of a query is compared by: that next to its features, or these.
-func (p *Part) vector(i int, buf []float32) []float32 {
-	if p.View.Vector != nil {
-		if p.Rows == nil {
-			return nil
+// vectors returns what returns the vector that a query is compared by, nil for none: that next to its
+// features, or these, of dim coordinates. Errors: ErrDimension.
+func (p *Part) vectors(dim int) (func(i int, buf []float32) []float32, error) {
+	switch {
+	case p.View.Vector == nil:
+	case p.Rows == nil:
+		return func(int, []float32) []float32 { return nil }, nil
+	default:
+		return func(i int, buf []float32) []float32 { return p.View.Vector(uint32(p.Rows[i]), buf) }, nil
+	}
+	for _, j := range p.Queries.Index {
+		if int(j) >= dim {
+			return nil, dimensionError(j, dim)
 		}
-		return p.View.Vector(uint32(p.Rows[i]), buf)
 	}
-	buf = buf[:p.Queries.Cols]
-	clear(buf)
-	x := row(p.Queries, i)
-	for j, at := range x.Index {
-		buf[at] = x.Value[j]
-	}
-	return buf
+	return func(i int, buf []float32) []float32 {
+		buf = buf[:dim]
+		clear(buf)
+		x := row(p.Queries, i)
+		for e, j := range x.Index {
+			buf[j] = x.Value[e]
+		}
+		return buf
+	}, nil
+}
+
+// dimensionError is the error of a coordinate that rows do not have.
+func dimensionError(coordinate uint32, dim int) error {
+	return fmt.Errorf("%w: coordinate %d, rows have %d", query.ErrDimension, coordinate, dim)
 }

@@ -104,7 +104,7 @@ func (n *ScaledNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q N
 				return dst, err
 			}
 		}
-		if v.IsDeleted(uint32(row)) || n.Only != nil && !n.Only.Contains(uint32(row)) {
+		if !n.finds(uint32(row)) {
 			continue
 		}
 		s.scaled = n.Scaling.Apply(s.scaled[:0], v.Rows.Vector(row, s.row))
@@ -117,4 +117,9 @@ func (n *ScaledNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q N
 		dst = append(dst, postings.Hit{Row: f.ID, Score: Similarity(f.Distance)})
 	}
 	return dst, nil
+}
+
+// finds reports whether a row may be a neighbor.
+func (n *ScaledNeighbors) finds(row uint32) bool {
+	return !n.View.IsDeleted(row) && (n.Only == nil || n.Only.Contains(row))
 }
