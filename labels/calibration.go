@@ -287,35 +287,36 @@ func (c *Calibration) chooseCuts(truth *Matrix, prob *vector.CSR, o CalibrateOpt
 		return nil
 	}
 	byLabel := c.cutsByLabel(prob, truth.Labels())
-	best = -1
-	for i, scale := range cutScales {
-		t := &Thresholds{KeepTop: c.KeepTop, Single: float64(c.Cut)}
-		for _, cut := range byLabel {
-			t.PerLabel = append(t.PerLabel, scale*float64(cut))
+	c.LabelCuts = byLabel
+	least, err := value(c.Thresholds())
+	if err != nil {
+		return err
+	}
+	least += cutGain
+	chosen := byLabel
+	for _, scale := range cutScales {
+		c.LabelCuts = make([]float32, len(byLabel))
+		for l, x := range byLabel {
+			c.LabelCuts[l] = min(1, float32(math.Round(1000*scale*float64(x))/1000))
 		}
-		m, err := value(t)
-		switch {
-		case err != nil:
+		m, err := value(c.Thresholds())
+		if err != nil {
 			return err
-		case m > best:
-			best, c.LabelCuts = m, make([]float32, len(byLabel))
-			for l, x := range t.PerLabel {
-				c.LabelCuts[l] = min(1, float32(math.Round(1000*x)/1000))
-			}
 		}
-		if i == 0 {
-			best += cutGain
+		if m > least {
+			least, chosen = m, c.LabelCuts
 		}
 	}
+	c.LabelCuts = chosen
 	return nil
 }
 
 // cutScales are what the cuts by label may be multiplied by: where each row has one label the probabilities
 // of labels that are not a row's best are too large. A single cut instead, the best of many, would be chosen
 // by chance where few held-out rows have rare labels.
-var cutScales = [...]float64{1, 1.1, 1.25, 1.5, 2}
+var cutScales = [...]float64{1.1, 1.25, 1.5, 2}
 
-// cutGain is what another scale than 1 gains at least: rare labels make smaller gains by chance.
+// cutGain is what a scale gains at least: rare labels make smaller gains by chance.
 const cutGain = 0.005
 
 // cutsByLabel returns the cut of each label with the largest expected F1 by its probabilities, which is

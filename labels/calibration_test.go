@@ -387,8 +387,8 @@ func TestHostileCalibrations(t *testing.T) {
 	}
 }
 
-// TestChosenCuts: the cuts are about as good on the held-out rows as any single one, also where each row has one
-// label and several are likely, for which cuts by expected F1 are too low.
+// TestChosenCuts: the cuts are about as good on the held-out rows as any single one, also where each row has
+// one label and several are likely, for which cuts by expected F1 are too low.
 func TestChosenCuts(t *testing.T) {
 	const n, count = 600, 5
 	rng := rand.New(rand.NewPCG(1, 2))
