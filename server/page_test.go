@@ -163,7 +163,9 @@ func TestPage(t *testing.T) {
 func TestPageOfGateway(t *testing.T) {
 	b := newBrowser(t)
 	o := quiet()
-	refuse := server.Reply(func(http.ResponseWriter, *http.Request) (any, error) { return nil, wire.ErrNotBuilt })
+	refuse := server.Reply(func(http.ResponseWriter, *http.Request) (any, error) {
+		return nil, wire.ErrNotBuilt
+	})
 	const collection = "GET /v1/files/{file}/collections/{collection}"
 	o.Handlers = map[string]http.Handler{collection + "/map": refuse, collection + "/recall.svg": refuse}
 	s := httptest.NewServer(server.New(map[string]*db.DB{"shop": shown(t)}, o))
@@ -172,7 +174,8 @@ func TestPageOfGateway(t *testing.T) {
 	b.wait(`document.querySelectorAll('#rows tr').length === 10 && !document.querySelector('#predict').hidden`)
 	b.run(`document.querySelector('[name=text]').value = 'harbour'`)
 	b.run(`document.querySelector('#predict').click()`)
-	b.wait(`document.querySelector('#hits .key')?.textContent === 'boats' && !document.querySelector('#hits details')`)
+	b.wait(`document.querySelector('#hits .key')?.textContent === 'boats' &&
+		!document.querySelector('#hits details')`)
 	b.run(`openCollection('pictures').catch((err) => { find('message').textContent = err.message; })`)
 	if b.run(`find('message').textContent === '' && find('curve').hidden && find('map').hidden`) != "true" {
 		t.Error("a chart is missed: ", b.run(`find('message').textContent`))

@@ -164,10 +164,12 @@ func TestChangedStream(t *testing.T) {
 	o := stream.CachedInfo().Config
 	changed := o
 	changed.Subjects = []string{"other"}
+	const report = "another program has changed the log"
+	reported := func(status string) bool { return strings.Contains(status, report) }
 	_, err = js.UpdateStream(ctx, changed)
 	must(t, err)
-	b.fails("another program has changed the log", "-c", good, "import", "docs", b.store(12))
-	await(t, good, func(status string) bool { return strings.Contains(status, "another program has changed the log") })
+	b.fails(report, "-c", good, "import", "docs", b.store(12))
+	await(t, good, reported)
 	_, err = js.UpdateStream(ctx, o)
 	must(t, err)
 	await(t, good, func(status string) bool { return !strings.Contains(status, "another program") })
@@ -180,7 +182,7 @@ func TestChangedStream(t *testing.T) {
 	_, err = js.UpdateStream(ctx, changed)
 	must(t, err)
 	end, _ = b.start(b.node...)
-	await(t, good, func(status string) bool { return strings.Contains(status, "another program has changed the log") })
+	await(t, good, reported)
 	_, err = js.UpdateStream(ctx, o)
 	must(t, err)
 	b.check()

@@ -372,11 +372,12 @@ func TestHostileArrays(t *testing.T) {
 	}
 }
 
-// Weights that no build writes would make predictions that are not numbers, and a list of features out of order
-// predictions without evidence.
+// Weights that no build writes would make predictions that are not numbers, and a list of features out of
+// order predictions without evidence.
 func TestHostileFeatures(t *testing.T) {
 	path := hostileBase(t, 60, func(d *db.DB) {
-		x := db.Row{Key: []byte("far"), Labels: []string{"l0"}, Sparse: vector.Sparse{Index: []uint32{30}, Value: []float32{1}}}
+		x := db.Row{Key: []byte("far"), Labels: []string{"l0"}}
+		x.Sparse = vector.Sparse{Index: []uint32{30}, Value: []float32{1}}
 		dbtest.Must(t, d.Update(t.Context(), func(b *db.Tx) error { return b.Collection("s").Put(x) }))
 		dbtest.Builds(t, d, "s", "at", &index.Trees{Kind: "at"})
 		dbtest.Builds(t, d, "s", "weighed", &index.Trees{Kind: "at", Weight: "tfidf"})

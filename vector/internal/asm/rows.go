@@ -60,7 +60,8 @@ func addRows() {
 // standardize emits a kernel that handles eight floats at a time.
 func standardize() {
 	s := set{name: "AVX2", bytes: 32}
-	begin(s, "standardize", "(out, x, mean, factor *float32, n int)", "Standardize for n floats, a multiple of 8")
+	begin(s, "standardize", "(out, x, mean, factor *float32, n int)",
+		"Standardize for n floats, a multiple of 8")
 	var at [4]GPVirtual
 	for i, name := range [...]string{"out", "x", "mean", "factor"} {
 		at[i] = Load(Param(name), GP64()).(GPVirtual)
